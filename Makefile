@@ -1,0 +1,105 @@
+# dcpflow from a bare checkout: `make audit` needs Python 3.11 or newer, and a package index once.
+# All paths are relative, so that the checkout may lie in a folder with blanks in its name.
+
+.DEFAULT_GOAL := help
+.PHONY: help audit demo test check check-workflow check-code check-types check-docs lock clean environment
+
+# Where the work is done.
+CORES ?= all
+# A file below config/cases with what differs from config/config.yaml.
+CONFIG ?=
+# `ISOLATION=none` runs the agents without a sandbox; the audit then ends inconclusive.
+ISOLATION ?=
+# The interpreter that the environment is made with; by default the first one that is new enough.
+PYTHON ?=
+PYTEST_ARGS ?=
+
+# An activated environment, or settings meant for another one, must not leak into this one.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV CONDA_PREFIX
+unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+export PYTHONNOUSERSITE := 1
+
+BIN := .venv/bin
+# Programs that a rule starts by name are those of the environment.
+RUN = PATH="$$PWD/$(BIN):$$PATH"
+OPTIONS = $(if $(CONFIG),--configfile '$(CONFIG)') $(if $(ISOLATION),--config 'isolation={backend: $(ISOLATION)}')
+
+help:
+	@echo 'make audit   run the default audit (CORES=4, CONFIG=config/cases/NAME.yaml, ISOLATION=none)'
+	@echo 'make demo    the same with few episodes'
+	@echo 'make test    all tests (PYTEST_ARGS="-k name")'
+	@echo 'make check   linters, formatters and types'
+	@echo 'make lock    resolve requirements.lock anew (needs uv)'
+	@echo 'make clean   remove the environment and caches; results stay'
+
+audit: environment
+	@$(RUN) $(BIN)/dcpflow preflight --cores '$(CORES)' $(OPTIONS)
+	@$(RUN) $(BIN)/snakemake --cores '$(CORES)' $(OPTIONS)
+	@$(RUN) $(BIN)/dcpflow show $(OPTIONS)
+
+demo: CONFIG = config/cases/demo.yaml
+demo: audit
+
+test: environment
+	@$(RUN) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: check-workflow check-code check-types check-docs
+
+check-workflow: environment
+	@$(RUN) $(BIN)/snakemake --lint
+	@$(RUN) $(BIN)/snakefmt --check Snakefile rules
+
+check-code: environment
+	@$(RUN) $(BIN)/ruff check
+	@$(RUN) $(BIN)/ruff format --check
+
+check-types: environment
+	@$(RUN) $(BIN)/mypy --strict
+
+check-docs: environment
+	@$(RUN) $(BIN)/python -m dcpflow config-docs --check
+
+lock:
+	@command -v uv >/dev/null || { echo 'make: uv is needed: python3 -m pip install uv' >&2; exit 1; }
+	@uv pip compile pyproject.toml --extra test --group build --universal --generate-hashes --no-annotate \
+		--custom-compile-command 'make lock' --output-file requirements.lock $(if $(UPGRADE),--upgrade) >/dev/null
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	@find src tests scripts -name __pycache__ -prune -exec rm -rf {} +
+	@echo 'results/ and .snakemake/ stay: recorded episodes may have cost money.'
+
+# The environment is made anew when the lock has changed, or when the checkout has been moved (a virtual environment
+# knows its own path). Setuptools comes first: packages that are built here then need nothing beyond the lock, which
+# is complete, so that pip need not look for dependencies.
+# The path to src/ is made relative: Python reads such files in the encoding of the locale, which may not be able to
+# spell the name of this folder.
+environment:
+	@want="$$(cat requirements.lock pyproject.toml | cksum) $$PWD"; \
+	test "$$want" = "$$(cat .venv/dcpflow-stamp 2>/dev/null)" && exit 0; \
+	fail() { printf 'make: %s\n' "$$@" >&2; exit 1; }; \
+	moved() { test -f .venv/dcpflow-stamp && test "$$(cut -d' ' -f3- .venv/dcpflow-stamp)" != "$$PWD"; }; \
+	usable() { "$$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }; \
+	if moved || ! usable .venv/bin/python || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then \
+		base=; \
+		for name in $(if $(PYTHON),'$(PYTHON)',python3 python3.14 python3.13 python3.12 python3.11); do \
+			if usable "$$name"; then base=$$("$$name" -c 'import os, sys; print(os.path.realpath(sys.executable))'); break; fi; \
+		done; \
+		test -n "$$base" || fail \
+			"Python 3.11 or newer is needed, and $(or $(PYTHON),python3) is $$('$(or $(PYTHON),python3)' --version 2>&1)." \
+			'Install one, and name it if it is not found by itself: make PYTHON=/path/to/python3 ...'; \
+		"$$base" -c 'import ensurepip, venv' 2>/dev/null || fail \
+			"$$base cannot make virtual environments. On Debian and Ubuntu:" \
+			"    sudo apt-get install $$("$$base" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; \
+		echo "making .venv with $$base"; \
+		"$$base" -m venv --clear .venv || fail "$$base -m venv failed; see above."; \
+	fi; \
+	rm -f .venv/dcpflow-stamp; \
+	echo 'installing requirements.lock into .venv'; \
+	pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$$@"; }; \
+	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock | pip --require-hashes -r /dev/stdin && \
+	pip --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.lock && \
+	LC_ALL=C.UTF-8 pip --no-deps --no-build-isolation --editable . || \
+		fail 'the packages could not be installed; see above. A package index must be reachable.'; \
+	for pth in .venv/lib/python*/site-packages/__editable__.dcpflow-*.pth; do echo ../../../../src >"$$pth"; done; \
+	printf '%s' "$$want" >.venv/dcpflow-stamp

@@ -1,0 +1,41 @@
+"""Gate 2: fresh challengers with the target's information and budget, but without its history."""
+
+
+rule run_challenger:
+    input:
+        contract=CONTRACT,
+        registration=ancient(REGISTRATION),
+        target=rules.run_target.output,
+    output:
+        f"{AUDIT.folder('challengers')}/b{{batch}}.json",
+    params:
+        first=lambda wildcards: AUDIT.first("challengers", wildcards.batch),
+        last=lambda wildcards: AUDIT.last("challengers", wildcards.batch),
+        stratum=AUDIT.config.design.stratum,
+    log:
+        f"{LOGS}/challengers/b{{batch}}.log",
+    message:
+        f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}"
+    conda:
+        "../envs/dcpflow.yaml"
+    shell:
+        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage challengers --stratum {params.stratum:q}"
+        " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
+
+
+rule score_challengers:
+    input:
+        contract=CONTRACT,
+        receipts=AUDIT.phase_receipts("challengers"),
+    output:
+        f"{RESULTS}/scores/challengers.json",
+    params:
+        code=AUDIT.code("stages.scoring"),
+    log:
+        f"{LOGS}/score_challengers.log",
+    message:
+        "Gate 2: sealed scores of all challengers, in random order"
+    conda:
+        "../envs/dcpflow.yaml"
+    shell:
+        "{PYTHON:q} scripts/score_phase.py {JOB} --phase challengers --output {output:q} {input.receipts:q} > {log:q} 2>&1"

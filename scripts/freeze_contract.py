@@ -1,0 +1,10 @@
+"""Rule freeze_contract."""
+
+import json
+
+from dcpflow.stages.arguments import job_parser, run
+from dcpflow.stages.registering import freeze_contract
+
+parser = job_parser()
+parser.add_argument("--config", type=json.loads, required=True)
+run(parser, lambda given: freeze_contract(given.results, given.config))

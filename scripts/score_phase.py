@@ -1,0 +1,12 @@
+"""Rules score_target, score_challengers, score_controls and score_pairs."""
+
+from pathlib import Path
+
+from dcpflow.stages.arguments import job, job_parser, run
+from dcpflow.stages.scoring import score_phase
+
+parser = job_parser()
+parser.add_argument("--phase", required=True)
+parser.add_argument("--output", type=Path, required=True)
+parser.add_argument("receipts", type=Path, nargs="+")
+run(parser, lambda given: score_phase(job(given), given.phase, given.receipts, given.output))

@@ -1,0 +1,10 @@
+"""Rule select_checkpoint."""
+
+from pathlib import Path
+
+from dcpflow.stages.arguments import job, job_parser, run
+from dcpflow.stages.checkpoint import select
+
+parser = job_parser()
+parser.add_argument("--output", type=Path, required=True)
+run(parser, lambda given: select(job(given), given.output))

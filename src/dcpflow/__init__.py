@@ -1,0 +1,1 @@
+"""Discovery certification audits of AI research agents as a workflow."""

@@ -1,0 +1,5 @@
+"""``python -m dcpflow``."""
+
+from dcpflow.cli import main
+
+raise SystemExit(main())

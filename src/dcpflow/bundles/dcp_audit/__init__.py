@@ -1,0 +1,1 @@
+"""Reading, checking and deciding bundles of the dcp-audit package, both profiles."""

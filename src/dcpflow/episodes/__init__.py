@@ -1,0 +1,1 @@
+"""One episode, from the claimed slot to the committed record."""

@@ -1,0 +1,259 @@
+"""Runs one claimed episode and commits its record."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dcpflow.agents import LaunchSpec
+from dcpflow.episodes import plan, policies
+from dcpflow.episodes.channel import VERSION, Channel
+from dcpflow.episodes.evaluator import Answer, Evaluator
+from dcpflow.episodes.runner import Ending, converse
+from dcpflow.episodes.sandbox import Isolation
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, public
+from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
+from dcpflow.records.holders import Holder
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.records.registration import Registered
+from dcpflow.tasks.base import Engine, Task
+
+BUDGETS = ("experiments", "candidates", "wall_seconds", "message_bytes", "candidate_bytes")
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """All that the episodes of one job share.
+
+    Attributes:
+        layout: where things lie.
+        contract: what an episode is.
+        registration: R at the start of the job.
+        task: the task.
+        draws: the audit's draws.
+        spec: how the agent is started.
+        isolation: where.
+        probe: digest of the isolation probe's record.
+        history: the prefix of the target run from which branches continue.
+    """
+
+    layout: Layout
+    contract: Registered
+    registration: str
+    task: Task
+    draws: Draws
+    spec: LaunchSpec
+    isolation: Isolation
+    probe: str
+    history: list[dict[str, Any]]
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The task's engine, opened before any child is forked from this process."""
+        engine = self.task.open(public.read(self.layout, self.contract.parts["task"]["seal"]["public"]))
+        engine.warm()
+        return engine
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The object store."""
+        return ObjectStore(self.layout.objects)
+
+    @cached_property
+    def store(self) -> EpisodeStore:
+        """The episode store of this contract."""
+        return EpisodeStore(self.layout.store, self.contract.digest)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The registered limits."""
+        return self.contract.config("limits")
+
+
+def settle(
+    laboratory: Callable[[], Laboratory],
+    store: EpisodeStore,
+    key: EpisodeKey,
+    prior_seal: str,
+    replacement_of: str = "",
+    stratum: str = "",
+) -> bytes:
+    """The committed record of one episode; runs it unless it stands already.
+
+    Args:
+        laboratory: called only where an episode has to run.
+        store: the episode store.
+        key: the episode.
+        prior_seal: digest of what had to be fixed before it may start.
+        replacement_of: the pair that its pair replaces, else empty.
+        stratum: challenger stratum, else empty.
+    """
+    claim = store.claim(key, waiting=lambda holder: _say_waiting(key, holder))
+    if isinstance(claim, bytes):
+        return claim
+    return _run(laboratory(), claim, prior_seal, replacement_of, stratum)
+
+
+def _say_waiting(key: EpisodeKey, holder: Holder) -> None:
+    print(f"{key} is being run by process {holder.pid} on {holder.host}: waiting for its record", flush=True)
+
+
+def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, stratum: str) -> bytes:
+    key = claim.key
+    drawn = plan.draw(lab.draws, key.stage, key.slot)
+    presentation = lab.task.presentation(bytes.fromhex(drawn["presentation"]))
+    started, clock = time.time(), time.monotonic()
+    with _Arm(lab, key, presentation) as arm:
+        channel = Channel(arm.policy, lab.limits)
+        first = hello(lab.task, lab.draws, key, lab.limits, lab.history)
+        ending = converse(lab.isolation, lab.spec, lab.limits, channel, first, claim.still_here)
+    outcome, reason = _outcome(channel, ending)
+    transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
+    record = EpisodeRecord(
+        contract=lab.contract.digest,
+        registration=lab.registration,
+        stage=key.stage,
+        stratum=stratum,
+        slot=key.slot,
+        arm=key.arm,
+        attempt=claim.attempt,
+        replacement_of=replacement_of,
+        prior_seal=prior_seal,
+        draw=drawn,
+        unit=plan.unit(drawn),
+        outcome=outcome,
+        reason=reason,
+        candidates=[lab.objects.put(candidate) for candidate in channel.candidates],
+        quotes={name: canonical.digest(text) for name, text in sorted(channel.quotes.items())},
+        transcript=lab.objects.put(transcript),
+        limits_hit=channel.limits_hit,
+        usage=channel.usage,
+        isolation=lab.probe,
+    )
+    aside = {
+        "host": socket.gethostname(),
+        "started": f"{started:.3f}",
+        "seconds": f"{time.monotonic() - clock:.4f}",
+        "measuring_seconds": f"{arm.seconds:.4f}",
+        "late_replies": ending.late_replies,
+        "stderr": ending.stderr.decode("utf-8", "backslashreplace"),
+    }
+    return claim.commit(record, aside)
+
+
+def hello(
+    task: Task, draws: Draws, key: EpisodeKey, limits: Mapping[str, int], history: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The first message: all that the agent is given besides the channel's answers.
+
+    Args:
+        task: the task.
+        draws: the audit's draws.
+        key: the episode.
+        limits: the registered limits.
+        history: what branches continue from; given to branches alone.
+    """
+    stage = plan.STAGES[key.stage]
+    drawn = plan.draw(draws, key.stage, key.slot)
+    presentation = task.presentation(bytes.fromhex(drawn["presentation"]))
+    reveal = instance_hidden(task, draws, key) if stage.own_instance else None
+    files = {plan.CANARY: plan.canary_text(draws, key.stage, key.slot)} if stage.canary else {}
+    return {
+        "type": "hello",
+        "version": VERSION,
+        "K": task.background(),
+        "E0": task.first_observations(presentation, reveal=reveal, quote=sorted(files)),
+        "files": files,
+        "history": history if stage.branch else [],
+        "budgets": {name: limits[name] for name in BUDGETS},
+        "actions": task.action_schemas(),
+        "seed": drawn["agent_seed"],
+    }
+
+
+def instance_hidden(task: Task, draws: Draws, key: EpisodeKey) -> dict[str, Any]:
+    """The hidden state of an episode's own instance, which its E0 reveals."""
+    return task.hidden(draws.nonce.derive("hidden", plan.instance(key.stage, key.slot)))
+
+
+class _Arm:
+    """The feedback policy of one episode, with the evaluator child behind it where the arm measures."""
+
+    def __init__(self, lab: Laboratory, key: EpisodeKey, presentation: dict[str, Any]) -> None:
+        self.seconds = 0.0
+        self._evaluator: Evaluator | None = None
+        if key.arm in policies.CONSTANT:
+            self.policy = policies.constant(lab.task, presentation)
+            return
+        limits = lab.limits
+        self._evaluator = Evaluator(
+            _answers(lab, key, presentation), limits["experiment_seconds"], limits["memory_mb"]
+        )
+        self._measure = policies.measured(self._evaluator)
+        self.policy = self._timed
+
+    def _timed(self, candidate: str) -> dict[str, Any]:
+        start = time.monotonic()
+        try:
+            return self._measure(candidate)
+        finally:
+            self.seconds += time.monotonic() - start
+
+    def __enter__(self) -> _Arm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+
+def _answers(lab: Laboratory, key: EpisodeKey, presentation: dict[str, Any]) -> Callable[[], Answer]:
+    if key.arm in policies.NEUTRAL:
+        return policies.neutral_answers(lab.engine, presentation)
+    if key.arm in policies.TRUTHFUL:
+        return policies.truthful_answers(lab.engine, presentation, hidden_path(lab.layout))
+    secret = lab.draws.nonce.derive("decoy", plan.instance(key.stage, key.slot))
+    decoy = lab.task.decoy(instance_hidden(lab.task, lab.draws, key), secret)
+    return policies.misleading_answers(lab.engine, presentation, decoy)
+
+
+def hidden_path(layout: Layout) -> Path:
+    """The file of the audited hidden state, which evaluator children of truthful arms open."""
+    return layout.hidden / f"{plan.MAIN}.json"
+
+
+def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
+    """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm."""
+    if channel.candidates:
+        return "artifact", "a candidate was committed"
+    if not ending.started:
+        return "infrastructure_invalid", "the agent's program could not be started"
+    if channel.limits_hit:
+        return "model_failure", f"no candidate was committed before the limit {channel.limits_hit[0]} was reached"
+    if channel.finished:
+        return "model_failure", "the agent finished without committing a candidate"
+    if ending.exit_code is None:
+        return "model_failure", "the agent closed its output without committing a candidate"
+    return "model_failure", f"the agent ended with exit code {ending.exit_code} without committing a candidate"
+
+
+def check_draw(record: EpisodeRecord, draws: Draws) -> None:
+    """Stop where a standing record was drawn otherwise than this run would draw it.
+
+    Raises:
+        EvidenceError: the nonce or the public randomness is not the one that the record was made with.
+    """
+    if record.draw != plan.draw(draws, record.stage, record.slot):
+        raise EvidenceError(
+            f"the record of {record.key} was drawn with another nonce or other public randomness than this run uses",
+            "Give the earlier value again (execution.nonce_file, execution.public_randomness), "
+            "or audit in a new results folder",
+        )

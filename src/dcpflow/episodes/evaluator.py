@@ -1,0 +1,184 @@
+"""The limited child process in which task code meets what an agent wrote: for experiments and for scoring."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dcpflow.tasks.base import CandidateInvalid
+
+Request = dict[str, Any]
+Answer = Callable[[Request], Any]
+MIB = 1 << 20
+CHILD_UID = 1_899_999_999
+PR_SET_PDEATHSIG = 1
+EXTRA_MEMORY_MB = 1024
+
+
+class EvaluatorDied(Exception):
+    """The child did not survive the candidate, or took too long: an outcome of the candidate, not of the audit."""
+
+
+class Evaluator:
+    """A warm fork of this process that answers requests one at a time, within limits.
+
+    The child is forked when first needed, and again after one has died. It has no network use, the uid of nobody
+    where this process is root, and dies with this process.
+
+    Args:
+        prepare: called once in the child before it gives up its privileges; returns the function that answers.
+            What it opens is known to the child alone.
+        seconds: wall and CPU time for one request.
+        memory_mb: address space that the child may use beyond what this process has at the fork.
+    """
+
+    def __init__(self, prepare: Callable[[], Answer], seconds: float, memory_mb: int) -> None:
+        self._prepare = prepare
+        self._seconds = seconds
+        self._memory_mb = memory_mb
+        self._child: tuple[int, socket.socket] | None = None
+        self._pending = b""
+
+    def ask(self, request: Request) -> Any:
+        """The child's answer.
+
+        Raises:
+            CandidateInvalid: the task refused the candidate.
+            EvaluatorDied: the child ran into a limit or crashed.
+            RuntimeError: our own code failed in the child; the text is its traceback.
+        """
+        pid, channel = self._child = self._child or self._fork()
+        try:
+            channel.sendall(json.dumps(request).encode() + b"\n")
+            answer = self._line(channel, time.monotonic() + self._seconds)
+        except (OSError, EOFError, TimeoutError) as error:
+            late = isinstance(error, TimeoutError)
+            self.close()
+            raise EvaluatorDied("it took too long" if late else "its evaluation used more than is allowed") from None
+        match answer:
+            case {"result": result}:
+                return result
+            case {"invalid": reason}:
+                raise CandidateInvalid(reason)
+            case {"exhausted": reason}:
+                self.close()
+                raise EvaluatorDied(reason)
+            case _:
+                self.close()
+                raise RuntimeError(answer["fault"])
+
+    def close(self) -> None:
+        """End the child, if there is one."""
+        if self._child is not None:
+            pid, channel = self._child
+            self._child, self._pending = None, b""
+            channel.close()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _line(self, channel: socket.socket, deadline: float) -> dict[str, Any]:
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            data = channel.recv(1 << 16)
+            if not data:
+                raise EOFError
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _fork(self) -> tuple[int, socket.socket]:
+        ours, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return pid, ours
+        try:
+            ours.close()
+            _serve(self._prepare, theirs, parent, int(self._seconds) + 1, self._memory_mb)
+        finally:
+            os._exit(1)
+
+
+def _serve(
+    prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int
+) -> None:
+    """The child's life: give up what it does not need, then answer until the socket closes."""
+    answer = _prepared(prepare)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    keep = channel.fileno()
+    os.closerange(3, keep)
+    os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    used = _address_space()
+    for what, value in (
+        (resource.RLIMIT_AS, used + (memory_mb + EXTRA_MEMORY_MB) * MIB),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (value, value))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(CHILD_UID)
+        os.setuid(CHILD_UID)
+    with channel.makefile("rb") as requests:
+        for line in requests:
+            spent = resource.getrusage(resource.RUSAGE_SELF)
+            limit = int(spent.ru_utime + spent.ru_stime) + seconds + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+            channel.sendall(json.dumps(_one(answer, json.loads(line))).encode() + b"\n")
+
+
+def _prepared(prepare: Callable[[], Answer]) -> Answer:
+    """What cannot be opened is our own fault, never the candidate's: it is reported with the first answer."""
+    try:
+        return prepare()
+    except Exception as error:  # noqa: BLE001
+        fault = error
+
+        def fail(_: Request) -> Any:
+            raise fault
+
+        return fail
+
+
+def _one(answer: Answer, request: Request) -> dict[str, Any]:
+    try:
+        return {"result": answer(request)}
+    except CandidateInvalid as error:
+        return {"invalid": str(error)}
+    except (MemoryError, RecursionError) as error:
+        return {"exhausted": f"its evaluation used more than is allowed ({type(error).__name__})"}
+    except Exception:  # noqa: BLE001 - reported to the parent, which stops the job with it
+        import traceback  # noqa: PLC0415
+
+        return {"fault": traceback.format_exc()}
+
+
+def _address_space() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - nothing else is imported here
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 4096 * MIB

@@ -1,0 +1,95 @@
+"""What an episode of each stage is: its arms, the instance that it works on, and what its E0 reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dcpflow.records.canonical import digest_of
+from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import EpisodeKey
+
+MAIN = "main"
+CANARY = "canary.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One kind of episodes.
+
+    Attributes:
+        arms: the arms of one slot; two arms are a pair and run in a drawn order.
+        own_instance: whether each slot works on a hidden state of its own, which its E0 reveals.
+        branch: whether its episodes continue from the checkpoint.
+        canary: whether the agent is given a random file to quote.
+        replaces: the stage whose infrastructure-invalid pairs this stage replaces, else empty.
+        count: key of the registered design that says how many slots there are; one slot where empty.
+    """
+
+    arms: tuple[str, ...]
+    own_instance: bool = False
+    branch: bool = False
+    canary: bool = False
+    replaces: str = ""
+    count: str = ""
+
+
+STAGES: Mapping[str, Stage] = {
+    "target": Stage(("target",)),
+    "challengers": Stage(("withheld",), count="challengers"),
+    "controls": Stage(("control",), own_instance=True, canary=True, count="controls"),
+    "pairs": Stage(("truthful", "neutral"), branch=True, count="pairs"),
+    "pair_replacements": Stage(
+        ("truthful", "neutral"), branch=True, replaces="pairs", count="pair_replacements"
+    ),
+    "null_pairs": Stage(("reference_null", "proposed_sham"), own_instance=True, count="null_pairs"),
+    "null_pair_replacements": Stage(
+        ("reference_null", "proposed_sham"), own_instance=True, replaces="null_pairs", count="null_pair_replacements"
+    ),
+    "misled_nulls": Stage(("misleading",), own_instance=True, count="misled_null_episodes"),
+}
+
+
+def slots(stage: str, design: Mapping[str, Any]) -> int:
+    """How many slots of this stage are registered."""
+    key = STAGES[stage].count
+    return int(design[key]) if key else 1
+
+
+def keys(stage: str, slot: int) -> list[EpisodeKey]:
+    """The slot's episodes, one for each arm, in the order in which tables list them."""
+    return [EpisodeKey(stage, slot, arm) for arm in STAGES[stage].arms]
+
+
+def instance(stage: str, slot: int) -> str:
+    """Name of the hidden state that the slot works on."""
+    return f"{stage}-{slot:05d}" if STAGES[stage].own_instance else MAIN
+
+
+def draw(draws: Draws, stage: str, slot: int) -> dict[str, str]:
+    """The slot's draws, as records hold them. Both arms of a pair share presentation and agent seed."""
+    drawn = {
+        "presentation": draws.hex(stage, slot, "presentation"),
+        "agent_seed": draws.hex(stage, slot, "agent seed"),
+        "public_randomness": draws.public_randomness,
+    }
+    arms = STAGES[stage].arms
+    if len(arms) > 1:
+        drawn["first_arm"] = arms[draws.bytes(stage, slot, "order")[0] & 1]
+    return drawn
+
+
+def running_order(stage: str, slot: int, drawn: Mapping[str, str]) -> list[EpisodeKey]:
+    """The slot's episodes in the order in which they run."""
+    return sorted(keys(stage, slot), key=lambda key: key.arm != drawn.get("first_arm"))
+
+
+def unit(drawn: Mapping[str, str]) -> str:
+    """The independent unit: episodes with the same presentation and seed are copies of one draw."""
+    return digest_of({"presentation": drawn["presentation"], "agent_seed": drawn["agent_seed"]})
+
+
+def canary_text(draws: Draws, stage: str, slot: int) -> str:
+    """A random file for one episode to quote; proves that its materials could be read."""
+    return "".join(f"{draws.hex(stage, slot, f'canary {line}')}\n" for line in range(4))

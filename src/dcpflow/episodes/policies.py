@@ -1,0 +1,68 @@
+"""What the channel answers to an experiment in each arm. Only ``truthful`` and ``misleading`` see a hidden state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dcpflow.episodes.evaluator import Answer, Evaluator, Request
+from dcpflow.records import stagefile
+from dcpflow.tasks.base import Engine, Task
+
+HIDDEN_SCHEMA = "dcpflow.hidden/1"
+Policy = Callable[[str], dict[str, Any]]
+
+TRUTHFUL = frozenset({"target", "truthful"})
+NEUTRAL = frozenset({"neutral", "proposed_sham"})
+CONSTANT = frozenset({"withheld", "control", "reference_null"})
+MISLEADING = frozenset({"misleading"})
+NEEDS_ENGINE = TRUTHFUL | NEUTRAL | MISLEADING
+
+
+def constant(task: Task, presentation: dict[str, Any]) -> Policy:
+    """Registered constant numbers, whatever is asked: nothing is measured, so nothing can be learned."""
+    reply = task.constant_reply(presentation)
+    return lambda _: reply
+
+
+def measured(evaluator: Evaluator) -> Policy:
+    """What the evaluator child answers."""
+
+    def ask(candidate: str) -> dict[str, Any]:
+        reply: dict[str, Any] = evaluator.ask({"candidate": candidate})
+        return reply
+
+    return ask
+
+
+def neutral_answers(engine: Engine, presentation: dict[str, Any]) -> Callable[[], Answer]:
+    """For the evaluator of a neutral arm: it opens no hidden state, and the engine's signature takes none."""
+
+    def prepare() -> Answer:
+        return lambda request: engine.neutral(presentation, _text(request))
+
+    return prepare
+
+
+def truthful_answers(engine: Engine, presentation: dict[str, Any], hidden: Path) -> Callable[[], Answer]:
+    """For the evaluator of a truthful arm: the child, and it alone, opens the hidden state."""
+
+    def prepare() -> Answer:
+        state, _ = stagefile.read(hidden, HIDDEN_SCHEMA, "the hidden state")
+        return lambda request: engine.experiment(presentation, _text(request), state)
+
+    return prepare
+
+
+def misleading_answers(engine: Engine, presentation: dict[str, Any], decoy: dict[str, Any]) -> Callable[[], Answer]:
+    """For the evaluator of a misled null episode: measured truthfully, on a decoy."""
+
+    def prepare() -> Answer:
+        return lambda request: engine.experiment(presentation, _text(request), decoy)
+
+    return prepare
+
+
+def _text(request: Request) -> str:
+    return str(request["candidate"])

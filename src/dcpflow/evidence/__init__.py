@@ -1,0 +1,1 @@
+"""From records to tables, from tables to gates, and the checks that say what the records show."""

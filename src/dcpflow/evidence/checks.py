@@ -1,0 +1,486 @@
+"""The named checks: each reads records and says what they show. Nothing here is attested by hand.
+
+A check that fails, or that cannot be assessed, blocks the status that it is needed for: that status is then
+inconclusive, class audit_incomplete, with the check named.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dcpflow.evidence.gates import Facts, null_utility, paired
+from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.protocol.config import Config
+from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
+from dcpflow.protocol.intervals import success_lower_bound
+from dcpflow.protocol.registration import Registration
+from dcpflow.records.canonical import digest_of, encode
+
+PASS, FAIL, NOT_ASSESSED = "pass", "fail", "not_assessed"
+REPORTED: frozenset[Stake] = frozenset()
+ADEQUACY: frozenset[Stake] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFacts:
+    """What only the nonce and the folders can tell about an audit as a whole.
+
+    Attributes:
+        episodes: facts of each episode by record digest.
+        commitments: whether each commitment of the contract opens to the material that was used.
+        scoring_order: by phase, whether artifacts were scored in the drawn random order.
+        unlisted: started attempts of registered slots that no receipt lists.
+        registrations: every R in the history, oldest first.
+        target_runs: started attempts at a target run in this results folder, under any contract.
+    """
+
+    episodes: Facts
+    commitments: Mapping[str, bool]
+    scoring_order: Mapping[str, bool]
+    unlisted: Sequence[str]
+    registrations: Sequence[str]
+    target_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a check may read."""
+
+    view: AuditView
+    facts: AuditFacts
+    config: Config
+    reg: Registration
+
+    def fact(self, episode: Episode, name: str) -> bool:
+        """One recomputed fact of an episode."""
+        return self.facts.episodes[episode.digest][name]
+
+    def without(self, episodes: Iterable[Episode], name: str) -> list[str]:
+        """The episodes of which a fact does not hold, by name."""
+        return [str(episode.key) for episode in episodes if not self.fact(episode, name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check's result.
+
+    Attributes:
+        name: stable name.
+        result: ``pass``, ``fail`` or ``not_assessed``.
+        needed_for: ``core``, ``evidence``, ``adequacy`` (of Gate 2) or ``report``.
+        reason: in plain words, with counts.
+        records: digests of the records that it read.
+        blocks: what must not be concluded unless it passes.
+    """
+
+    name: str
+    result: str
+    needed_for: str
+    reason: str
+    records: tuple[str, ...]
+    blocks: frozenset[Stake]
+
+    def fault(self) -> Fault | None:
+        """What the decision engine is told; None where the check passed or blocks nothing."""
+        if self.result == PASS or not self.blocks:
+            return None
+        return Fault(self.name, f"checks.{self.name}", f"{self.result}: {self.reason}", self.blocks)
+
+
+Finding = tuple[str, str, Iterable[Episode]]
+Finder = Callable[[Context], Finding]
+_CHECKS: list[tuple[str, str, frozenset[Stake], Finder]] = []
+
+
+def _check(needed_for: str, blocks: frozenset[Stake]) -> Callable[[Finder], Finder]:
+    def add(function: Finder) -> Finder:
+        _CHECKS.append((function.__name__, needed_for, blocks, function))
+        return function
+
+    return add
+
+
+def run(context: Context) -> tuple[Check, ...]:
+    """Run every check that applies to the registered grade, in a fixed order."""
+    results = []
+    for name, needed_for, blocks, function in _CHECKS:
+        if needed_for == "evidence" and context.reg.grade != "evidence":
+            continue
+        result, reason, episodes = function(context)
+        records = tuple(episode.digest for episode in episodes)
+        results.append(Check(name, result, needed_for, reason, records, blocks))
+    return tuple(results)
+
+
+def digest(checks: Sequence[Check]) -> str:
+    """Digest over all results."""
+    return digest_of([[check.name, check.result, check.reason, list(check.records)] for check in checks])
+
+
+def _verdict(problems: Sequence[str], good: str) -> tuple[str, str]:
+    """Pass with a reason, or fail with the first problems named."""
+    if not problems:
+        return PASS, good
+    more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return FAIL, f"not so for {', '.join(problems[:3])}{more}"
+
+
+# --- needed for Core ---------------------------------------------------------------------------------------
+
+
+@_check("core", EVERY_HIT)
+def registration_frozen_first(context: Context) -> Finding:
+    """Each record names a registration of the recorded history, which therefore stood before it."""
+    episodes = context.view.episodes
+    odd = [str(e.key) for e in episodes if e.record.registration not in context.facts.registrations]
+    return *_verdict(odd, f"all {len(episodes)} episodes began under a registration of the recorded history"), episodes
+
+
+@_check("core", EVERY_HIT)
+def claim_frozen(context: Context) -> Finding:
+    """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact."""
+    challengers = context.view.of("challengers")
+    odd = [str(e.key) for e in challengers if e.record.prior_seal != context.view.target.digest]
+    return (
+        *_verdict(odd, "the claimed artifact was committed before any challenger began"),
+        [context.view.target, *challengers],
+    )
+
+
+@_check("core", EVERY_HIT)
+def target_learned_from_experiments(context: Context) -> Finding:
+    """The claim is about research: the target run asked the evaluator at least once before it committed."""
+    count = context.view.target.record.usage["experiments"]
+    result = PASS if count else FAIL
+    return result, f"the target run made {count} experiments before it committed", [context.view.target]
+
+
+@_check("core", EVERY_HIT)
+def lineage_withheld(context: Context) -> Finding:
+    """No challenger was given an earlier exchange, a reply of the target run, or its artifact."""
+    challengers, target = context.view.of("challengers"), context.view.target
+    secrets = [json.dumps(reply["result"], sort_keys=True) for reply in target.replies() if "result" in reply]
+    secrets += [context.view.candidates[digest].decode() for digest in target.record.candidates]
+    odd = []
+    for episode in challengers:
+        hello = episode.hello
+        told = json.dumps(hello, sort_keys=True, ensure_ascii=False)
+        quoted = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
+        if hello["history"] or any(text and text in told for text in (*secrets, *quoted)):
+            odd.append(str(episode.key))
+    return *_verdict(odd, f"none of {len(challengers)} challengers was given any of the target's history"), challengers
+
+
+@_check("core", EVERY_HIT)
+def challenger_channel_withheld(context: Context) -> Finding:
+    """Challengers got the registered constant reply to every experiment, computed from nothing."""
+    challengers = context.view.of("challengers")
+    odd = context.without(challengers, "constant_replies_match")
+    return *_verdict(odd, "every reply to a challenger was the registered constant"), challengers
+
+
+@_check("adequacy", ADEQUACY)
+def contract_matched(context: Context) -> Finding:
+    """Model, interface, information and budget: each episode was told exactly what was registered."""
+    episodes = context.view.episodes
+    odd = context.without(episodes, "hello_matches")
+    return *_verdict(odd, f"all {len(episodes)} episodes were told what their stage and draws say, and nothing else"), (
+        episodes
+    )
+
+
+@_check("adequacy", ADEQUACY)
+def materials_readable(context: Context) -> Finding:
+    """Controls quoted a random file byte for byte, often enough to rule out that materials did not arrive."""
+    controls = context.view.of("controls")
+    quoted = len(controls) - len(context.without(controls, "canary_quoted"))
+    bound = success_lower_bound(quoted, len(controls), context.reg.alpha_adequacy)
+    reached = bound >= context.reg.min_control_recall
+    reason = f"{quoted} of {len(controls)} canary files were quoted byte for byte (lower bound {bound:.4f})"
+    return PASS if reached else FAIL, reason, controls
+
+
+@_check("adequacy", ADEQUACY)
+def opportunity(context: Context) -> Finding:
+    """Each challenger was offered the registered budget; what it made of it is reported."""
+    challengers = context.view.of("challengers")
+    limits = context.config.limits
+    odd = [
+        str(e.key)
+        for e in challengers
+        if e.hello["budgets"]["experiments"] != limits.experiments
+        or e.hello["budgets"]["candidates"] != limits.candidates
+    ]
+    used = sum(e.record.usage["experiments"] for e in challengers)
+    offered = limits.experiments * len(challengers)
+    good = f"{used} of {offered} offered experiments and {sum(e.record.usage['commits'] for e in challengers)} commits"
+    return *_verdict(odd, f"{good} were used by {len(challengers)} challengers"), challengers
+
+
+@_check("adequacy", ADEQUACY)
+def parser_and_scorer_health(context: Context) -> Finding:
+    """The channel understood what agents said, and the scorer scored the task's own artifacts as valid."""
+    view = context.view
+    episodes = [e for e in view.episodes if e.record.outcome != "infrastructure_invalid"]
+    deaf = [str(e.key) for e in episodes if "bad_messages" in e.record.limits_hit]
+    own = [row for rows in view.scores.values() for row in rows if row.role != "candidate"]
+    invalid = [f"the {row.role} of {row.stage} slot {row.slot}" for row in own if row.validity != "valid"]
+    if invalid:
+        return FAIL, f"the scorer refused {invalid[0]}", episodes
+    share = len(deaf) / len(episodes) if episodes else 0.0
+    reason = f"{len(deaf)} of {len(episodes)} episodes ended by malformed messages; {len(own)} reference scores valid"
+    return PASS if share <= context.reg.max_model_failure_rate else FAIL, reason, episodes
+
+
+@_check("core", CORE_ONLY)
+def private_isolation(context: Context) -> Finding:
+    """In the sandbox of each episode's job, a probe could reach nothing: no sealed file, network or other process."""
+    view = context.view
+    odd = []
+    for episode in view.episodes:
+        tests = view.probes[episode.record.isolation]["tests"]
+        if not tests or set(tests.values()) != {"refused"}:
+            odd.append(str(episode.key))
+    if odd and all(not view.probes[e.record.isolation]["tests"] for e in view.episodes):
+        return NOT_ASSESSED, "the audit was registered to run without isolation", view.episodes
+    tried = len(next(iter(view.probes.values()))["tests"]) if view.probes else 0
+    return *_verdict(odd, f"all {tried} ways out that the probe tried were refused, in every job"), view.episodes
+
+
+@_check("core", EVERY_HIT)
+def symmetric_scoring(context: Context) -> Finding:
+    """All artifacts of a phase were scored by one scorer, known by digest alone, in a drawn random order."""
+    odd = [f"phase {phase}" for phase, kept in context.facts.scoring_order.items() if not kept]
+    return *_verdict(odd, "every phase was scored in its drawn order, by digest, whatever the arm"), ()
+
+
+@_check("core", CORE_ONLY)
+def scored_after_commit(context: Context) -> Finding:
+    """The scores of a phase name the record of each of its episodes: all were committed before any was scored."""
+    named = {name for inputs in context.view.score_inputs.values() for name in inputs}
+    episodes = context.view.episodes
+    odd = [str(e.key) for e in episodes if f"{e.record.stage}/{e.record.slot}/{e.record.arm}" not in named]
+    return *_verdict(odd, "each phase was scored on the committed records of all its episodes"), episodes
+
+
+@_check("core", CORE_ONLY)
+def ledger_complete(context: Context) -> Finding:
+    """Every registered slot is on record, and every attempt that was started at one is listed."""
+    unlisted = list(context.facts.unlisted)
+    return *_verdict(unlisted, "every started attempt at a registered slot is listed, with its outcome"), ()
+
+
+@_check("core", CORE_ONLY)
+def draws_follow_nonce(context: Context) -> Finding:
+    """Presentations, agent seeds and arm orders are those that the committed nonce gives."""
+    episodes = context.view.episodes
+    odd = context.without(episodes, "draw_matches")
+    return *_verdict(odd, f"the draws of all {len(episodes)} episodes follow from the committed nonce"), episodes
+
+
+@_check("core", EVERY_HIT)
+def commitments_open(context: Context) -> Finding:
+    """Nonce, hidden state and sealed units are those that the contract committed to before the first episode."""
+    odd = [name for name, opened in context.facts.commitments.items() if not opened]
+    return *_verdict(odd, "nonce, hidden state and sealed units are those that were committed to"), ()
+
+
+@_check("core", CORE_ONLY)
+def same_information(context: Context) -> Finding:
+    """All challengers were given the same files: the same Web packet, which here is none."""
+    challengers = context.view.of("challengers")
+    packets = {json.dumps(episode.hello["files"], sort_keys=True) for episode in challengers}
+    result = PASS if len(packets) <= 1 else FAIL
+    return result, f"{len(packets)} different file packets among {len(challengers)} challengers", challengers
+
+
+@_check("core", EVERY_HIT)
+def error_budget(context: Context) -> Finding:
+    """This audit's share of the family's error budget, and a slot that no earlier audit of the family used."""
+    claim, alpha = context.config.claim, context.config.thresholds.alpha
+    used = len(claim.earlier_audits) + 1
+    if claim.slot in claim.earlier_audits:
+        return FAIL, f"the slot {claim.slot} was used by an earlier audit of the family", ()
+    if used > alpha.family_max_audits:
+        return FAIL, f"audit {used} of a family that registered {alpha.family_max_audits}", ()
+    return PASS, f"audit {used} of at most {alpha.family_max_audits}, spending {alpha.total:g} of {alpha.family_total:g}", ()
+
+
+# --- needed for Evidence -----------------------------------------------------------------------------------
+
+
+@_check("evidence", NEUTRAL_ARM)
+def channels_alike(context: Context) -> Finding:
+    """Replies to experiments have one schema and one serialised length in all arms of the pairs."""
+    episodes = context.view.of("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls")
+    shapes = {
+        (len(encode(reply["result"])), _shape(reply["result"]))
+        for episode in episodes
+        for reply in episode.replies()
+        if "result" in reply
+    }
+    lengths = sorted(length for length, _ in shapes)
+    result = PASS if len(shapes) <= 1 else FAIL
+    reason = f"{len(shapes)} different forms of reply (lengths {lengths}) in {len(episodes)} episodes"
+    return result, reason, episodes
+
+
+@_check("evidence", NEUTRAL_ARM)
+def constant_channel_constant(context: Context) -> Finding:
+    """The reference null of the null pairs answered its registered constants."""
+    episodes = context.view.of("null_pairs", "null_pair_replacements")
+    odd = context.without(episodes, "constant_replies_match")
+    return *_verdict(odd, "every reply of the reference null was the registered constant"), episodes
+
+
+@_check("evidence", NEUTRAL_ARM)
+def seals_before_branches(context: Context) -> Finding:
+    """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record."""
+    view = context.view
+    branches = view.of("pairs", "pair_replacements")
+    odd = [str(e.key) for e in branches if e.record.prior_seal != view.checkpoint["digest"]]
+    if view.checkpoint["target_record"] != view.target.digest:
+        odd.append("the checkpoint")
+    return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def pairs_share_their_draw(context: Context) -> Finding:
+    """Both arms of a pair have the same presentation and agent seed; their order is drawn."""
+    pairs = paired(context.view, "pairs") + paired(context.view, "null_pairs")
+    odd = [str(a.key) for a, b in pairs if a.record.draw != b.record.draw]
+    first = sum(a.record.draw["first_arm"] == a.record.arm for a, _ in pairs)
+    good = f"the arms of all {len(pairs)} pairs share presentation and seed; {first} began with their first arm"
+    return *_verdict(odd, good), [episode for pair in pairs for episode in pair]
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def null_task_sensitivity(context: Context) -> Finding:
+    """On each null instance a solution scores above the baseline, so that harm or help could show."""
+    view = context.view
+    slots = {(e.record.stage, e.record.slot) for e in view.of("null_pairs", "null_pair_replacements", "misled_nulls")}
+    odd = []
+    for stage, slot in sorted(slots):
+        known = view.own_score("known_solution", stage, slot)
+        base = view.own_score("baseline", stage, slot)
+        if known is None or base is None or mean_score(known) - context.reg.epsilon <= mean_score(base):
+            odd.append(f"{stage} slot {slot}")
+    return *_verdict(odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"), ()
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def null_assay_sensitivity(context: Context) -> Finding:
+    """Deliberately misled null episodes mostly miss: the agent does listen to its channel."""
+    view = context.view
+    episodes = view.of("misled_nulls")
+    hits = sum(null_utility(view, e, context.reg, context.reg.epsilon) == 1.0 for e in episodes)
+    misses, needed = len(episodes) - hits, context.config.thresholds.gate3.misled_min_misses
+    reason = f"{misses} of {len(episodes)} misled null episodes missed their line (at least {needed} needed)"
+    return PASS if misses >= needed else FAIL, reason, episodes
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def null_instances_fresh(context: Context) -> Finding:
+    """Each null pair works on an instance and a draw of its own."""
+    episodes = context.view.of("null_pairs", "null_pair_replacements")
+    units = {e.record.unit for e in episodes}
+    slots = {(e.record.stage, e.record.slot) for e in episodes}
+    result = PASS if len(units) == len(slots) else FAIL
+    return result, f"{len(units)} different draws in {len(slots)} null pairs", episodes
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def neutral_harm(context: Context) -> Finding:
+    """The neutral arm does no worse than agents without any feedback (the challengers), within delta_sham."""
+    view, band = context.view, context.reg.delta_null
+    neutral = [e for e in view.of("pairs", "pair_replacements") if e.record.arm == "neutral"]
+    alone = view.of("challengers")
+    means = [_mean_of(view, episodes) for episodes in (neutral, alone)]
+    if None in means:
+        return NOT_ASSESSED, "no scores to compare", (*neutral, *alone)
+    ours, theirs = (value for value in means if value is not None)
+    reason = f"mean score {ours:.4f} with neutral feedback, {theirs:.4f} without any (band {band:g})"
+    return PASS if ours >= theirs - band else FAIL, reason, (*neutral, *alone)
+
+
+# --- reported ----------------------------------------------------------------------------------------------
+
+
+@_check("report", REPORTED)
+def draws_not_grindable(context: Context) -> Finding:
+    """Draws could not be tried out by choosing another nonce: they hold randomness published after registration."""
+    episodes = context.view.episodes
+    values = {e.record.draw["public_randomness"] for e in episodes}
+    if values == {""}:
+        return NOT_ASSESSED, "no public randomness was given after registration", episodes
+    if len(values) > 1:
+        return FAIL, "episodes were drawn with different public randomness", episodes
+    return PASS, f"all draws hold the public randomness {values.pop()!r}", episodes
+
+
+@_check("report", REPORTED)
+def nonce_secret(context: Context) -> Finding:
+    """Hidden and sealed values were secret: a demonstration's nonce is not, and anybody could compute them."""
+    text = context.view.registered.parts["task"]["seal"]["public_demonstration"]
+    if text:
+        return FAIL, f"public demonstration: the nonce is the SHA-256 of {text!r}", ()
+    return PASS, "the nonce was not published before the last score", ()
+
+
+@_check("report", REPORTED)
+def all_target_runs_shown(context: Context) -> Finding:
+    """The claimed run is the only one; whole runs deleted elsewhere cannot be seen without a registry."""
+    runs = context.facts.target_runs
+    return NOT_ASSESSED, f"{runs} started in this results folder; runs elsewhere are not visible without a registry", ()
+
+
+@_check("report", REPORTED)
+def independent_units(context: Context) -> Finding:
+    """Challengers are independent draws: no two share presentation and seed. Copies count once in the bound."""
+    challengers = context.view.of("challengers")
+    units = {e.record.unit for e in challengers}
+    result = PASS if len(units) == len(challengers) else FAIL
+    return result, f"{len(units)} different draws among {len(challengers)} challengers", challengers
+
+
+@_check("report", REPORTED)
+def transcripts_differ(context: Context) -> Finding:
+    """The share of challengers whose whole transcript stands twice."""
+    challengers = context.view.of("challengers")
+    distinct = len({e.record.transcript for e in challengers})
+    share = 1 - distinct / len(challengers) if challengers else 0.0
+    return PASS if share == 0 else FAIL, f"{share:.1%} of {len(challengers)} challenger transcripts are copies", challengers
+
+
+@_check("report", REPORTED)
+def checkpoint_scope(context: Context) -> Finding:
+    """What the checkpoint holds, computed from its content."""
+    point = context.view.checkpoint
+    if not point:
+        return NOT_ASSESSED, "no checkpoint without Gate 3", ()
+    meaning = (
+        "nothing beyond K, E0 and W_obs: neutral branches are further challengers"
+        if point["scope"] == "lineage_empty"
+        else "a part of the target's history: neutral branches are no challengers"
+    )
+    return PASS, f"{point['scope']}: {meaning}", [context.view.target]
+
+
+def _shape(value: Any) -> Any:
+    """The form of a reply: field structure and text lengths, without the presented names."""
+    if isinstance(value, dict):
+        return tuple(sorted((len(key), _shape(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return tuple(_shape(item) for item in value)
+    return (type(value).__name__, len(value) if isinstance(value, str) else 0)
+
+
+def _mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
+    rows = [view.score_of(episode) for episode in episodes]
+    if not rows:
+        return None
+    return math.fsum(mean_score(row) if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)

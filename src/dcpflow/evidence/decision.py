@@ -1,0 +1,272 @@
+"""The decision as it is written: statuses, every number, reasons, what it rests on, what is not claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dcpflow.evidence import checks, gates
+from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.protocol import intervals
+from dcpflow.protocol.config import Config
+from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.model import AttemptStatus
+from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.verdicts import Verdict
+
+SCHEMA = "dcpflow.decision/1"
+
+NOT_CLAIMED = (
+    "historical priority",
+    "other models, budgets or information than the registered ones",
+    "that challengers try their best: an agent that recognises the challenger's seat can hold back "
+    "(an independent stratum with another agent is the remedy)",
+    "sampling error beyond the registered sealed units, where inference is exact on a finite set",
+    "completeness of the Web beyond what the target run saw",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A decision with the checks behind it.
+
+    Attributes:
+        decision: of the engine.
+        checks: all checks.
+        reg: what was registered, as the engine read it.
+        view: the evidence.
+        facts: recomputed facts.
+        config: the registered configuration.
+    """
+
+    decision: Decision
+    checks: tuple[checks.Check, ...]
+    reg: Registration
+    view: AuditView
+    facts: checks.AuditFacts
+    config: Config
+
+
+def reach(view: AuditView, facts: checks.AuditFacts, config: Config) -> Outcome:
+    """Decide an audit from its evidence: a pure function."""
+    reg = gates.registration(config, view.registered.contract, view.checkpoint)
+    found = checks.run(checks.Context(view, facts, config, reg))
+    passed = {check.name: check.result == checks.PASS for check in found}
+    standing = gates.Standing(
+        contract_matched=passed["contract_matched"],
+        materials_readable=passed["materials_readable"],
+        opportunity=passed["opportunity"],
+        healthy=passed["parser_and_scorer_health"],
+        channels_neutral=passed.get("channels_alike", False) and passed.get("constant_channel_constant", False),
+        null_fresh=passed.get("null_instances_fresh", False),
+        checks_digest=checks.digest(found),
+    )
+    episodes = facts.episodes
+    gate3 = gates.gate3(view, episodes, reg, standing, reg.epsilon) if view.checkpoint else None
+    decision = decide(
+        reg,
+        gates.gate1(view),
+        gates.gate2(view, episodes, reg, standing, reg.epsilon),
+        gate3,
+        [fault for check in found if (fault := check.fault())],
+    )
+    return Outcome(decision, found, reg, view, facts, config)
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """The decision's JSON object, without what the history adds."""
+    view = outcome.view
+    return {
+        "schema": SCHEMA,
+        "core": _verdict(outcome.decision.core),
+        "evidence": _verdict(outcome.decision.evidence),
+        "roles": view.registered.config("claim")["roles"],
+        "claim": {key: view.registered.config("claim")[key] for key in ("id", "statement", "family", "slot", "grade")},
+        "scope": _scope(outcome),
+        "registration": {
+            "digest": view.registered.digest,
+            "contract": view.registered.contract,
+            "public_demonstration": view.registered.parts["task"]["seal"]["public_demonstration"],
+        },
+        "target_runs_started": outcome.facts.target_runs,
+        "gate1": _gate1(outcome),
+        "gate2": _gate2(outcome),
+        "controls": _controls(outcome),
+        "gate3": _gate3(outcome),
+        "checks": [
+            {"name": c.name, "result": c.result, "needed_for": c.needed_for, "reason": c.reason} for c in outcome.checks
+        ],
+        "faults": [str(fault) for fault in outcome.decision.faults],
+        "notes": [str(note) for note in outcome.decision.notes],
+        "formal_certificate_issued": False,
+        "not_claimed": list(NOT_CLAIMED),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    kind = verdict.inconclusive_class
+    return {
+        "status": verdict.status.value,
+        "class": kind.value if kind else None,
+        "exploratory": False,
+        "rule": verdict.rule,
+        "reason": verdict.reason,
+    }
+
+
+def _scope(outcome: Outcome) -> dict[str, Any]:
+    limits, agent = outcome.config.limits, outcome.config.agent
+    return {
+        "agent": f"{agent.kind} {agent.name}",
+        "model": agent.model_id,
+        "budget": {"experiments": limits.experiments, "candidates": limits.candidates},
+        "information": outcome.config.task.name,
+        "isolation": outcome.config.isolation.backend,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """A number that JSON can hold."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _interval(found: intervals.Interval | None) -> dict[str, Any]:
+    if found is None:
+        return {"mean": None, "lower": None, "upper": None}
+    return {"mean": _number(found.mean), "lower": _number(found.lower), "upper": _number(found.upper)}
+
+
+def _gate1(outcome: Outcome) -> dict[str, Any]:
+    found = outcome.decision.gate1
+    base = [row for row in outcome.view.scores["target"] if row.role == "baseline" and row.validity == "valid"]
+    return {
+        "x": _number(found.claimed_score) if found else None,
+        "baseline": mean_score(base[0]) if base else None,
+        "gain": _interval(found.gain if found else None),
+        "delta_min": outcome.reg.delta_min,
+        "units": len(outcome.view.registered.parts["task"]["seal"]["units"]),
+    }
+
+
+def _gate2(outcome: Outcome) -> dict[str, Any]:
+    found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
+    claimed = view.score_of(view.target)
+    x = mean_score(claimed) if claimed and claimed.validity == "valid" else None
+    rows = [view.score_of(episode) for episode in view.of("challengers")]
+    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    statuses = [attempt.status for attempt in found.attempts] if found else []
+    return {
+        "epsilon": reg.epsilon,
+        "recovery_line": x - reg.epsilon if x is not None else None,
+        "challengers": {
+            "started": len(rows),
+            "independent": found.independent if found else None,
+            "hits": found.hits if found else None,
+            "unresolved": found.unresolved if found else None,
+            "model_failures": statuses.count(AttemptStatus.MODEL_FAILURE),
+            "infrastructure": statuses.count(AttemptStatus.INFRASTRUCTURE_INVALID),
+            "violations": statuses.count(AttemptStatus.EXECUTION_CONTRACT_VIOLATION),
+        },
+        "best_score": max(scores) if scores else None,
+        "recovery_upper_bound": _number(found.bound) if found else None,
+        "recovery_upper_bound_without_failures": _number(found.bound_without_failures) if found else None,
+        "rho": reg.rho,
+        "recovery": found.recovery.value if found else None,
+        "reason": found.reason if found else "Gate 2 could not be evaluated",
+        "witnesses": [a.attempt_id for a in found.attempts if a.status is AttemptStatus.CONFIRMED_HIT] if found else [],
+    }
+
+
+def _controls(outcome: Outcome) -> dict[str, Any]:
+    view, reg = outcome.view, outcome.reg
+    episodes = view.of("controls")
+    successes = sum(
+        gates.control_succeeded(view, e, outcome.facts.episodes[e.digest], reg.epsilon) for e in episodes
+    )
+    return {
+        "successes": successes,
+        "trials": len(episodes),
+        "recall_lower_bound": intervals.success_lower_bound(successes, len(episodes), reg.alpha_adequacy),
+        "recall_min": reg.min_control_recall,
+    }
+
+
+def _gate3(outcome: Outcome) -> dict[str, Any] | None:
+    view, reg, found = outcome.view, outcome.reg, outcome.decision.gate3
+    if not view.checkpoint:
+        return None
+    effect, null = (found.effect, found.null) if found else (None, None)
+    neutral = found.neutral if found else None
+    hits = {arm: _hits(outcome, arm) for arm in ("truthful", "neutral")}
+    lower = _number(effect.difference.lower) if effect else None
+    return {
+        "pairs": {"registered": reg.feedback_pairs, "analysed": effect.analysed if effect else 0},
+        "replaced": {
+            "pairs": len(view.of("pair_replacements")) // 2,
+            "null_pairs": len(view.of("null_pair_replacements")) // 2,
+        },
+        "checkpoint_scope": view.checkpoint["scope"],
+        "truthful_hits": hits["truthful"],
+        "neutral_hits": hits["neutral"],
+        "neutral_upper_bound": _neutral_bound(outcome, hits["neutral"]),
+        "neutral_recovery": neutral.recovery.value if neutral else None,
+        "effect": _interval(effect.difference if effect else None),
+        "effect_status": effect.effect.value if effect else None,
+        "null": {
+            "pairs": null.analysed if null else 0,
+            **_interval(null.difference if null else None),
+            "status": null.adequacy.value if null else None,
+        },
+        "delta_evidence": reg.delta_evidence,
+        "delta_sham": reg.delta_null,
+        "margin": lower - reg.delta_null if lower is not None else None,
+        "reason": effect.reason if effect else "the feedback experiment could not be evaluated",
+    }
+
+
+def _hits(outcome: Outcome, arm: str) -> int:
+    """Branches of an arm whose artifact is valid and reaches the recovery line, replaced pairs left out."""
+    view = outcome.view
+    claimed = view.score_of(view.target)
+    if claimed is None or claimed.validity != "valid":
+        return 0
+    line = mean_score(claimed) - outcome.reg.epsilon
+    replaced = {e.record.replacement_of for e in view.of("pair_replacements")}
+    rows = [
+        view.score_of(e)
+        for e in view.of("pairs", "pair_replacements")
+        if e.record.arm == arm and f"{e.record.stage}/{e.record.slot}" not in replaced
+    ]
+    return sum(row is not None and row.validity == "valid" and mean_score(row) >= line for row in rows)
+
+
+def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
+    """What the neutral arm says of recovery without feedback, where none of its branches recovered."""
+    found = outcome.decision.gate3
+    terminal = found.neutral.terminal if found else None
+    if terminal is None or hits:
+        return None
+    return intervals.zero_hit_upper_bound(terminal.independent, outcome.reg.alpha_neutral)
+
+
+def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
+    """Mark the statuses that rest on an amended key; Evidence rests on Core."""
+    touched = [str(change["key"]) for change in changes]
+    core = any(not key.startswith(GATE3_KEYS) for key in touched)
+    decision["core"]["exploratory"] = core
+    decision["evidence"]["exploratory"] = bool(touched)
+
+
+GATE3_KEYS = (
+    "thresholds.gate3.",
+    "thresholds.alpha.evidence",
+    "thresholds.alpha.sham",
+    "thresholds.alpha.neutral",
+    "design.pairs",
+    "design.pair_replacements",
+    "design.null_pairs",
+    "design.null_pair_replacements",
+    "design.misled_null_episodes",
+)

@@ -1,0 +1,148 @@
+"""The rows of the evidence tables, from an audit's view: one for each attempt, the failed ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.records.scores import ScoreRow
+
+Row = dict[str, Any]
+PAIR_STAGES = {"pairs": ("pairs", "pair_replacements"), "null_pairs": ("null_pairs", "null_pair_replacements")}
+PAIR_ARMS = {"pairs": ("truthful", "neutral"), "null_pairs": ("reference_null", "proposed_sham")}
+
+
+def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[str, list[Row]]:
+    """Rows of every table.
+
+    Args:
+        view: the audit.
+        facts: by record digest, what the stage recomputed from the task and the draws.
+    """
+    return {
+        "episodes": [episode_row(episode, facts[episode.digest]) for episode in view.episodes],
+        "candidates": [
+            {**_place(episode), "number": number, "artifact": artifact, "bytes": len(view.candidates[artifact])}
+            for episode in view.episodes
+            for number, artifact in enumerate(episode.record.candidates, 1)
+        ],
+        "scores": [row for phase, rows in view.scores.items() for score in rows for row in score_rows(phase, score)],
+        "controls": [control_row(view, episode, facts[episode.digest]) for episode in view.of("controls")],
+        "pairs": pair_rows(view, "pairs"),
+        "null_pairs": pair_rows(view, "null_pairs"),
+    }
+
+
+def _place(episode: Episode) -> Row:
+    record = episode.record
+    return {
+        "stage": record.stage,
+        "slot": record.slot,
+        "arm": record.arm,
+        "attempt": record.attempt,
+        "record": episode.digest,
+    }
+
+
+def episode_row(episode: Episode, facts: Mapping[str, bool]) -> Row:
+    """One row of ``episodes``."""
+    record = episode.record
+    return {
+        **_place(episode),
+        "contract": record.contract,
+        "registration": record.registration,
+        "stratum": record.stratum,
+        "replacement_of": record.replacement_of,
+        "prior_seal": record.prior_seal,
+        "presentation": record.draw["presentation"],
+        "agent_seed": record.draw["agent_seed"],
+        "public_randomness": record.draw["public_randomness"],
+        "first_arm": record.draw.get("first_arm", ""),
+        "unit": record.unit,
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "limits_hit": list(record.limits_hit),
+        "experiments": record.usage["experiments"],
+        "commits": record.usage["commits"],
+        "messages": record.usage["messages"],
+        "bad_messages": record.usage["bad_messages"],
+        "bytes": record.usage["bytes"],
+        "transcript": record.transcript,
+        "isolation": record.isolation,
+        **facts,
+    }
+
+
+def score_rows(phase: str, row: ScoreRow) -> list[Row]:
+    """Rows of ``scores``: one for each sealed unit, or one without a unit for an invalid artifact."""
+    common = {
+        "phase": phase,
+        "role": row.role,
+        "stage": row.stage,
+        "slot": row.slot,
+        "arm": row.arm,
+        "number": row.number,
+        "record": row.record,
+        "artifact": row.artifact,
+        "instance": row.instance,
+        "validity": row.validity,
+        "reason": row.reason,
+        "position": row.position,
+    }
+    units = row.units.items() or [(None, None)]
+    return [{**common, "unit": unit, "score": value} for unit, value in units]
+
+
+def control_row(view: AuditView, episode: Episode, facts: Mapping[str, bool]) -> Row:
+    """One row of ``controls``: its score beside that of its instance's known solution."""
+    score = view.score_of(episode)
+    known = view.own_score("known_solution", "controls", episode.record.slot)
+    valid = score is not None and score.validity == "valid"
+    return {
+        **_place(episode),
+        "outcome": episode.record.outcome,
+        "artifact": score.artifact if score else "",
+        "validity": score.validity if score else "unresolved",
+        "score": mean_score(score) if score and valid else None,
+        "known_solution": mean_score(known) if known else None,
+        "canary_quoted": facts["canary_quoted"],
+    }
+
+
+def pair_rows(view: AuditView, table: str) -> list[Row]:
+    """Rows of ``pairs`` or ``null_pairs``: one for each started pair, replaced ones included, in evidence order."""
+    arms = PAIR_ARMS[table]
+    pairs: dict[tuple[str, int], dict[str, Episode]] = {}
+    for episode in view.of(*PAIR_STAGES[table]):
+        pairs.setdefault((episode.record.stage, episode.record.slot), {})[episode.record.arm] = episode
+    return [_pair_row(view, table, stage, slot, [pairs[stage, slot][arm] for arm in arms]) for stage, slot in pairs]
+
+
+def _pair_row(view: AuditView, table: str, stage: str, slot: int, episodes: list[Episode]) -> Row:
+    first = episodes[0].record
+    row: Row = {
+        "pair": f"{stage}/{slot}",
+        "stage": stage,
+        "slot": slot,
+        "replacement_of": first.replacement_of,
+        "unit": first.unit,
+        "presentation": first.draw["presentation"],
+        "first_arm": first.draw["first_arm"],
+        "same_draw": episodes[0].record.draw == episodes[1].record.draw,
+    }
+    for episode in episodes:
+        score, arm = view.score_of(episode), episode.record.arm
+        valid = score is not None and score.validity == "valid"
+        row |= {
+            f"{arm}_record": episode.digest,
+            f"{arm}_outcome": episode.record.outcome,
+            f"{arm}_artifact": score.artifact if score else "",
+            f"{arm}_validity": score.validity if score else "unresolved",
+            f"{arm}_score": mean_score(score) if score and valid else None,
+        }
+    if table == "null_pairs":
+        for role in ("known_solution", "baseline"):
+            own = view.own_score(role, stage, slot)
+            row[role] = mean_score(own) if own else None
+    return row

@@ -1,0 +1,260 @@
+"""Everything that an audit's decision rests on, read once, with every digest followed and recomputed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, receipts, registration, scores
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.records.registration import Registered
+from dcpflow.records.scores import ScoreRow
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A committed episode.
+
+    Attributes:
+        record: its record.
+        digest: of the record.
+        transcript: every line that passed, the first being the hello.
+    """
+
+    record: EpisodeRecord
+    digest: str
+    transcript: tuple[dict[str, str], ...]
+
+    @property
+    def key(self) -> EpisodeKey:
+        """Where it stands."""
+        return self.record.key
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """The first message."""
+        message: dict[str, Any] = json.loads(self.transcript[0]["line"])
+        return message
+
+    def replies(self) -> list[dict[str, Any]]:
+        """What the harness answered, in order."""
+        return [json.loads(line["line"]) for line in self.transcript[1:] if line["from"] == "harness"]
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """One audit's evidence under its registration.
+
+    Attributes:
+        registered: the registration in force.
+        episodes: all episodes, stage by stage, slot by slot, a replacement directly behind what it replaces.
+        scores: score rows by phase.
+        score_inputs: by phase, the record digests that stood before it was scored.
+        inputs: digest of each score file, by phase.
+        checkpoint: body of the checkpoint, with its own digest under ``digest``; empty without Gate 3.
+        probes: isolation probe records by digest.
+        candidates: bytes of each committed candidate by digest.
+    """
+
+    registered: Registered
+    episodes: tuple[Episode, ...]
+    scores: Mapping[str, tuple[ScoreRow, ...]]
+    score_inputs: Mapping[str, Mapping[str, str]]
+    inputs: Mapping[str, str]
+    checkpoint: Mapping[str, Any]
+    probes: Mapping[str, Mapping[str, Any]]
+    candidates: Mapping[str, bytes]
+
+    @cached_property
+    def _scored(self) -> dict[str, ScoreRow]:
+        """Best score row of each record."""
+        found: dict[str, list[ScoreRow]] = {}
+        for row in (row for phase in self.scores.values() for row in phase if row.role == "candidate"):
+            found.setdefault(row.record, []).append(row)
+        return {record: _best(rows) for record, rows in found.items()}
+
+    @cached_property
+    def _own(self) -> dict[tuple[str, str, int], ScoreRow]:
+        """Valid scores of the task's own artifacts by role, stage and slot."""
+        return {
+            (row.role, row.stage, row.slot): row
+            for phase in self.scores.values()
+            for row in phase
+            if row.role != "candidate" and row.validity == "valid"
+        }
+
+    def of(self, *stages: str) -> list[Episode]:
+        """The episodes of some stages."""
+        return [episode for episode in self.episodes if episode.record.stage in stages]
+
+    @property
+    def target(self) -> Episode:
+        """The target run."""
+        (target,) = self.of("target")
+        return target
+
+    def score_of(self, episode: Episode) -> ScoreRow | None:
+        """The score of the episode's best candidate: the first valid one with the highest mean, else the last."""
+        return self._scored.get(episode.digest)
+
+    def own_score(self, role: str, stage: str, slot: int) -> ScoreRow | None:
+        """The valid score of the task's ``baseline`` or ``known_solution`` on a slot's instance."""
+        return self._own.get((role, stage, slot))
+
+    def restricted(self, registered: Registered, slots: Mapping[str, int]) -> AuditView:
+        """The same evidence under another registration of the same contract, with its slots alone.
+
+        Args:
+            registered: that registration.
+            slots: number of registered slots of each stage.
+        """
+        kept = tuple(episode for episode in self.episodes if episode.record.slot <= slots[episode.record.stage])
+        return replace(
+            self,
+            registered=registered,
+            episodes=kept,
+            scores={
+                phase: tuple(row for row in rows if row.slot <= slots[row.stage]) for phase, rows in self.scores.items()
+            },
+        )
+
+
+def _best(rows: list[ScoreRow]) -> ScoreRow:
+    valid = [row for row in rows if row.validity == "valid"]
+    return max(valid, key=mean_score) if valid else rows[-1]
+
+
+def mean_score(row: ScoreRow) -> float:
+    """Mean over the row's sealed units."""
+    return math.fsum(row.units.values()) / len(row.units)
+
+
+def load(
+    layout: Layout,
+    receipt_paths: Iterable[Path],
+    score_paths: Mapping[str, Path],
+    checkpoint: tuple[Mapping[str, Any], str] | None,
+) -> AuditView:
+    """Read an audit's evidence.
+
+    Args:
+        layout: where things lie.
+        receipt_paths: every receipt.
+        score_paths: the score file of each phase.
+        checkpoint: body and digest of the checkpoint, or None without Gate 3.
+
+    Raises:
+        EvidenceError: something is missing, altered, foreign, or stands twice; the message names it and the
+            command that restores it.
+    """
+    registered = registration.read_registration(layout.registration)
+    store = EpisodeStore(layout.store, registered.contract)
+    objects = ObjectStore(layout.objects)
+    found: dict[EpisodeKey, EpisodeRecord] = {}
+    for path in receipt_paths:
+        for line in receipts.read(path, registered.contract):
+            if line.key in found:
+                raise EvidenceError(f"the receipt {path} lists {line.key} a second time", _again(path))
+            record = receipts.resolve(line, store, path)
+            if record.contract != registered.contract:
+                raise EvidenceError(f"the record of {line.key} belongs to another contract", _again(path))
+            found[line.key] = record
+    episodes = tuple(_open(record, objects, store) for record in _in_order(list(found.values())))
+    phases = {phase: scores.read(path) for phase, path in score_paths.items()}
+    _check_scores(episodes, phases, score_paths)
+    return AuditView(
+        registered=registered,
+        episodes=episodes,
+        scores={phase: tuple(rows) for phase, (_, rows, _) in phases.items()},
+        score_inputs={phase: inputs for phase, (inputs, _, _) in phases.items()},
+        inputs={phase: digest for phase, (_, _, digest) in phases.items()},
+        checkpoint={**checkpoint[0], "digest": checkpoint[1]} if checkpoint else {},
+        probes={
+            digest: json.loads(objects.get(digest, "the isolation probe's record"))
+            for digest in {episode.record.isolation for episode in episodes}
+        },
+        candidates={
+            digest: objects.get(digest, f"the candidate of {episode.key}", _run_again(store, episode.record))
+            for episode in episodes
+            for digest in episode.record.candidates
+        },
+    )
+
+
+def _open(record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> Episode:
+    remedy = _run_again(store, record)
+    data = objects.get(record.transcript, f"the transcript of {record.key}", remedy)
+    transcript = tuple(canonical.decode(line, f"the transcript of {record.key}") for line in data.splitlines())
+    return Episode(record, canonical.digest(record.to_bytes()), transcript)
+
+
+def _run_again(store: EpisodeStore, record: EpisodeRecord) -> str:
+    stage = store.root.parent.parent / record.stage
+    return (
+        f"To run that episode again: rm -rf '{store.folder(record.key, record.attempt)}' '{stage}' "
+        "and run snakemake again (all other episodes are kept)"
+    )
+
+
+def _again(path: Path) -> str:
+    return f"To make it again: rm -f '{path}' and run snakemake again"
+
+
+def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
+    """The records with each replacement pair directly behind the pair that it replaces (G3.1)."""
+    replacing: dict[str, list[EpisodeRecord]] = {}
+    for record in records:
+        if record.replacement_of:
+            replacing.setdefault(record.replacement_of, []).append(record)
+    ordered: list[EpisodeRecord] = []
+
+    def place(pair: list[EpisodeRecord]) -> None:
+        ordered.extend(pair)
+        if next_pair := replacing.get(f"{pair[0].stage}/{pair[0].slot}"):
+            place(next_pair)
+
+    slots: dict[tuple[str, int], list[EpisodeRecord]] = {}
+    for record in records:
+        if not record.replacement_of:
+            slots.setdefault((record.stage, record.slot), []).append(record)
+    for pair in slots.values():
+        place(pair)
+    return ordered
+
+
+def _check_scores(
+    episodes: Sequence[Episode],
+    phases: Mapping[str, tuple[Mapping[str, str], list[ScoreRow], str]],
+    paths: Mapping[str, Path],
+) -> None:
+    """Each phase was scored on exactly the records that stand, each candidate once."""
+    standing = {f"{e.record.stage}/{e.record.slot}/{e.record.arm}": e.digest for e in episodes}
+    scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
+    for name, digest in standing.items():
+        if name not in scored:
+            raise EvidenceError(f"the episode {name} was committed but not scored", "Run snakemake again")
+        if scored[name][0] != digest:
+            path = paths[scored[name][1]]
+            raise EvidenceError(f"{path} was made from another record of {name} than the one that stands", _again(path))
+    wanted = {(e.digest, number, c) for e in episodes for number, c in enumerate(e.record.candidates, 1)}
+    for phase, (_, rows, _) in phases.items():
+        for row in rows:
+            if row.role == "candidate":
+                if (row.record, row.number, row.artifact) not in wanted:
+                    raise EvidenceError(
+                        f"{paths[phase]} scores a candidate of {row.stage} slot {row.slot} that no record holds",
+                        _again(paths[phase]),
+                    )
+                wanted.discard((row.record, row.number, row.artifact))
+    if wanted:
+        digest, number, _ = sorted(wanted)[0]
+        key = next(e.key for e in episodes if e.digest == digest)
+        raise EvidenceError(f"candidate {number} of {key} has no score", "Remove the scores folder, run snakemake again")

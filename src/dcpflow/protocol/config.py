@@ -1,0 +1,555 @@
+"""Reading the configuration of an audit, and its translation into a registration.
+
+:func:`load` turns plain data into a :class:`Config`, or says at once everything that is wrong with it. The
+floors and caps of the protocol (R1 to R19) stand in :mod:`dcpflow.protocol.registration` only; here they are
+asked, and their answers name the key that the user wrote.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from pathlib import PurePosixPath
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic.fields import FieldInfo
+
+from dcpflow.protocol.config_model import (
+    CONTRACT_SECTIONS,
+    REGISTERED_SECTIONS,
+    Claim,
+    Config,
+    Execution,
+    Section,
+)
+from dcpflow.protocol.registration import (
+    FEEDBACK_METHODS,
+    LINEAGE_PREFIX,
+    NO_REPLACEMENT,
+    TRANSPORT_REPLACEMENT,
+    UTILITY_MAPPINGS,
+    Registration,
+    Violation,
+    registration_violations,
+)
+from dcpflow.protocol.text import is_canonical
+
+__all__ = [
+    "COMPUTED_FIELDS",
+    "CONTRACT_SECTIONS",
+    "KEY_OF_FIELD",
+    "REGISTERED_SECTIONS",
+    "Config",
+    "ConfigError",
+    "Problem",
+    "Section",
+    "all_keys",
+    "allowed",
+    "load",
+    "section_of",
+    "to_registration",
+    "value_at",
+]
+
+SETTINGS: Final = ("task.settings", "agent.settings")
+"""Keys whose value is not ours to describe."""
+
+MAX_EXACT_INTEGER: Final = 2**53
+"""Largest integer that canonical JSON can hold without loss."""
+
+# --- where a registered number stands in the configuration -------------------------------------------------
+
+KEY_OF_FIELD: Final[Mapping[str, str]] = {
+    "claim_id": "claim.id",
+    "claim_family_id": "claim.family",
+    "audit_slot_id": "claim.slot",
+    "grade": "claim.grade",
+    "necessity_claimed": "claim.necessity",
+    "model_id": "agent.model_id",
+    "task_profile": "task.name",
+    "challenger_stratum": "design.stratum",
+    "feedback_pairs": "design.pairs",
+    "null_pairs": "design.null_pairs",
+    "max_feedback_replacements": "design.pair_replacements",
+    "max_null_replacements": "design.null_pair_replacements",
+    "inference_scope": "thresholds.inference.scope",
+    "interval_method": "thresholds.inference.method",
+    "alpha_total": "thresholds.alpha.total",
+    "alpha_main": "thresholds.alpha.main",
+    "alpha_score": "thresholds.alpha.score",
+    "alpha_recovery": "thresholds.alpha.recovery",
+    "alpha_adequacy": "thresholds.alpha.adequacy",
+    "alpha_evidence": "thresholds.alpha.evidence",
+    "alpha_null": "thresholds.alpha.sham",
+    "alpha_neutral": "thresholds.alpha.neutral",
+    "family_alpha_total": "thresholds.alpha.family_total",
+    "family_max_audits": "thresholds.alpha.family_max_audits",
+    "delta_min": "thresholds.gate1.delta_min",
+    "kappa": "thresholds.gate2.kappa",
+    "rho": "thresholds.gate2.rho",
+    "max_attempts": "thresholds.gate2.m_max",
+    "min_independent": "thresholds.gate2.min_independent",
+    "min_valid_candidate_rate": "thresholds.gate2.min_valid_candidate_rate",
+    "max_infrastructure_rate": "thresholds.gate2.max_infrastructure_failure_rate",
+    "max_model_failure_rate": "thresholds.gate2.max_model_failure_rate",
+    "max_contract_violation_rate": "thresholds.gate2.max_contract_violation_rate",
+    "min_control_recall": "thresholds.controls.recall_min",
+    "feedback_estimand": "thresholds.gate3.estimand",
+    "delta_evidence": "thresholds.gate3.delta_evidence",
+    "delta_null": "thresholds.gate3.delta_sham",
+    "rho_neutral": "thresholds.gate3.rho_placebo",
+    "min_arm_valid_rate": "thresholds.gate3.min_arm_valid_rate",
+    "max_arm_model_failure_rate": "thresholds.gate3.max_arm_model_failure_rate",
+    "max_pair_infrastructure_rate": "thresholds.gate3.max_pair_infrastructure_rate",
+}
+"""Field of :class:`Registration` to the key of the configuration that holds its value."""
+
+FIXED_FIELDS: Final = frozenset(
+    {
+        "utility_mapping",
+        "feedback_interval_method",
+        "null_interval_method",
+        "replacement_policy",
+        "checkpoint_scope",
+        "score_range_id",
+        "feedback_inference_scope",
+        "null_inference_scope",
+        "worst_utility",
+        "notes",
+    }
+)
+"""Fields that follow from others, or for which the protocol knows one value only."""
+
+COMPUTED_FIELDS: Final = tuple(
+    f.name for f in fields(Registration) if f.name not in KEY_OF_FIELD and f.name not in FIXED_FIELDS
+)
+"""Fields that no user writes: digests of contracts, channels and rules, and the names of the null study."""
+
+STAND_IN: Final = "stand-in"
+"""Value of every computed field in a registration that is only held against the floors and caps."""
+
+
+def to_registration(
+    config: Config, computed: Mapping[str, str] | None = None, *, checkpoint_scope: str = LINEAGE_PREFIX
+) -> Registration:
+    """The registration that a configuration asks for.
+
+    Args:
+        config: The configuration.
+        computed: The value of every field in :data:`COMPUTED_FIELDS`. Without it they all hold
+            :data:`STAND_IN`, which is good for checking floors and caps and for nothing else.
+        checkpoint_scope: ``lineage_empty`` or ``lineage_prefix``, as computed from the checkpoint.
+
+    Raises:
+        ValueError: A computed field is missing, or one is given that no registration has.
+    """
+    if computed is None:
+        computed = dict.fromkeys(COMPUTED_FIELDS, STAND_IN)
+    if wrong := set(COMPUTED_FIELDS) ^ set(computed):
+        raise ValueError(f"computed fields missing or unknown: {', '.join(sorted(wrong))}")
+    values: dict[str, Any] = {name: value_at(config, key) for name, key in KEY_OF_FIELD.items()}
+    values.update(computed)
+    estimand = config.thresholds.gate3.estimand
+    replaces = config.design.pair_replacements or config.design.null_pair_replacements
+    return Registration(
+        **values,
+        utility_mapping=UTILITY_MAPPINGS[estimand],
+        feedback_interval_method=FEEDBACK_METHODS[estimand],
+        null_interval_method=FEEDBACK_METHODS[estimand],
+        replacement_policy=TRANSPORT_REPLACEMENT if replaces else NO_REPLACEMENT,
+        checkpoint_scope=checkpoint_scope,
+    )
+
+
+def value_at(config: Config, key: str) -> Any:
+    """The value at a dotted key such as ``thresholds.gate2.rho``."""
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+# --- what a user may write at a key ------------------------------------------------------------------------
+
+
+def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every key that holds a value, dotted, in the order of the file, with its definition."""
+    for name, info in model.model_fields.items():
+        section = section_of(info)
+        if section is None:
+            yield prefix + name, info
+        else:
+            yield from all_keys(section, f"{prefix}{name}.")
+
+
+def section_of(info: FieldInfo) -> type[Section] | None:
+    """The section that a field holds, or None for a value."""
+    kind = info.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def allowed(key: str, info: FieldInfo) -> tuple[str, str | None]:
+    """What may stand at a key, in words that follow "must be", and the rule (R1 to R19) behind it if any.
+
+    The words of a rule come from the rule itself: it is asked about a value that no rule allows.
+    """
+    rule = next(_violations_of_nonsense(key), None)
+    if get_origin(info.annotation) is Literal:
+        words = _listed([str(choice) for choice in get_args(info.annotation)])
+    elif info.annotation is bool:
+        words = "true or false"
+    else:
+        words = rule.allowed if rule else _range(info)
+    return words, rule.rule if rule else None
+
+
+def _violations_of_nonsense(key: str) -> Iterator[Violation]:
+    nonsense: dict[str, Any] = {name: math.nan for name, at in KEY_OF_FIELD.items() if at == key}
+    for violation in registration_violations(replace(to_registration(Config()), **nonsense)):
+        if violation.key in nonsense:
+            yield violation
+
+
+def _range(info: FieldInfo) -> str:
+    kind = str(info.annotation)
+    if "Mapping" in kind:
+        return "a section of plain JSON"
+    if "tuple" in kind:
+        return "a list of names"
+    if "str" in kind:
+        return "one line of text" + (" or null" if "None" in kind else "")
+    bounds = {
+        name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)
+    }
+    noun = "a whole number" if info.annotation is int else "a number"
+    low = f"above {bounds['gt']}" if "gt" in bounds else f"from {bounds['ge']}" if "ge" in bounds else ""
+    high = f"up to {bounds['le']}" if "le" in bounds else ""
+    return " ".join(part for part in (noun, low, high) if part)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing in the configuration that cannot stay.
+
+    Attributes:
+        key: Where, as a dotted key.
+        value: What stands there, shortened; None if the value is not what is wrong.
+        fault: What is wrong: what is allowed, and by which rule.
+        remedy: What to do.
+    """
+
+    key: str
+    value: str | None
+    fault: str
+    remedy: str
+
+    def __str__(self) -> str:
+        where = self.key if self.value is None else f"{self.key} = {self.value}"
+        return f"{where}: {self.fault}; {self.remedy}"
+
+
+class ConfigError(ValueError):
+    """The configuration is not acceptable. The message is for its author: one line for each problem.
+
+    Attributes:
+        problems: All problems, in the order of the file; unknown keys come last.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems: Final = tuple(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(f"the configuration has {count}:\n{lines}")
+
+
+def load(mapping: Mapping[str, Any]) -> Config:
+    """Read a configuration, as the YAML file and the command line gave it, and hold it against all rules.
+
+    Keys that are left out take their defaults.
+
+    Args:
+        mapping: Plain data; it is not changed.
+
+    Raises:
+        ConfigError: With every problem at once: unknown keys, wrong types, values out of range, violations of
+            R1 to R19, and values that contradict each other.
+    """
+    if not isinstance(mapping, Mapping):
+        fault = f"must be a mapping with some of the sections {', '.join(Config.model_fields)}"
+        raise ConfigError([Problem("(the file)", _shown(mapping), fault, "see config/config.yaml")])
+    malformed: dict[tuple[str | int, ...], Problem] = {}
+    cleaned: Any = deepcopy(dict(mapping))
+    while True:
+        try:
+            config = Config.model_validate(cleaned)
+            break
+        except ValidationError as error:
+            # What is malformed gives way to its default, so that the rules can look at all the rest.
+            found = {_written_path(detail["loc"]): detail for detail in reversed(error.errors())}
+            malformed |= {path: _malformed(path, detail, cleaned) for path, detail in found.items()}
+            for path in found:
+                _remove(cleaned, path)
+    problems = list(malformed.values())
+    for problem, compared in _broken_rules(config):
+        # Beside a malformed key a comparison would use a default that the user did not mean.
+        if not any(_overlap(key, ".".join(map(str, path))) for key in compared for path in malformed):
+            problems.append(problem)
+    if problems:
+        order = {key: i for i, (key, _) in enumerate(all_keys())}
+        raise ConfigError(sorted(problems, key=lambda p: order.get(p.key, len(order))))
+    return config
+
+
+def _written_path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The place of an error up to the key that holds the value, or up to the unknown key."""
+    model: type[BaseModel] | None = Config
+    for depth, name in enumerate(loc, start=1):
+        info = model.model_fields.get(str(name)) if model else None
+        model = section_of(info) if info else None
+        if model is None:
+            return loc[:depth]
+    return loc
+
+
+def _remove(mapping: Any, path: tuple[str | int, ...]) -> None:
+    for name in path[:-1]:
+        mapping = mapping.get(name, {})
+    mapping.pop(path[-1], None)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _shown(value: object) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = f"something of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _must_be(words: str, rule: str | None) -> str:
+    return f"must be {words} (registration rule {rule})" if rule else f"must be {words}"
+
+
+def _default(info: FieldInfo) -> str:
+    return f"the default is {_shown(info.get_default(call_default_factory=True))}"
+
+
+def _malformed(path: tuple[str | int, ...], detail: Mapping[str, Any], cleaned: Any) -> Problem:
+    key, value, kind = ".".join(map(str, path)), cleaned, detail["type"]
+    for name in path:
+        value = value[name]
+    if kind == "extra_forbidden":
+        return Problem(key, None, "unknown key", _meant(path))
+    if kind == "invalid_key":
+        return Problem(key, None, f"a key must be text, not {type(path[-1]).__name__}", "remove it")
+    info = _definition(path)
+    if (section := section_of(info)) is not None:
+        return _no_section(key, value, section)
+    if key in SETTINGS and isinstance(value, Mapping):
+        for name in detail["loc"][len(path) :]:  # names and positions, mixed with pydantic's own tags
+            if (isinstance(value, Mapping) and name in value) or (
+                isinstance(value, list) and name in range(len(value))
+            ):
+                key, value = f"{key}.{name}", value[name]
+        return Problem(key, _shown(value), "must be plain JSON, with text as keys", "put it in quotes")
+    words, rule = allowed(key, info)
+    return Problem(key, _shown(value), _must_be(words, rule), _advice(info, value, kind))
+
+
+def _no_section(key: str, value: object, section: type[Section]) -> Problem:
+    keys = ", ".join(section.model_fields)
+    if value is None:
+        return Problem(key, None, "the section is empty", f"delete the line, or give some of: {keys}")
+    remedy = f"indent its keys below it: {keys}"
+    if all(get_origin(info.annotation) is Literal for info in section.model_fields.values()):
+        remedy += f"; on the command line: --config '{key}={{{next(iter(section.model_fields))}: ...}}'"
+    return Problem(key, _shown(value), "must be a section", remedy)
+
+
+def _definition(path: tuple[str | int, ...]) -> FieldInfo:
+    info = Config.model_fields[str(path[0])]
+    for name in path[1:]:
+        section = section_of(info)
+        assert section is not None
+        info = section.model_fields[str(name)]
+    return info
+
+
+def _meant(path: tuple[str | int, ...]) -> str:
+    """A guess at what an unknown key should have been, else what exists in its section."""
+    section = section_of(_definition(path[:-1])) if len(path) > 1 else Config
+    assert section is not None
+    word, siblings = str(path[-1]), list(section.model_fields)
+    if close := difflib.get_close_matches(word, siblings, n=1):
+        return f"did you mean {'.'.join(map(str, (*path[:-1], close[0])))}?"
+    elsewhere = {key.rsplit(".", 1)[-1]: key for key, _ in all_keys()}
+    elsewhere |= {name: name for name in Config.model_fields}
+    if close := difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8):
+        return f"did you mean {elsewhere[close[0]]}?"
+    return f"known here: {', '.join(siblings)}"
+
+
+def _advice(info: FieldInfo, value: object, kind: str) -> str:
+    """What to do about a value of a wrong type; YAML and the command line have their own traps."""
+    choices = [str(choice) for choice in get_args(info.annotation)]
+    advice = _default(info)
+    if isinstance(value, str):
+        advice = _advice_on_text(info, value, choices) or advice
+    elif value is None and "none" in choices:
+        advice = "null stands for nothing: write the word none"
+    elif value is not None and kind == "string_type":
+        advice = "put it in quotes"
+    elif isinstance(value, bool) and info.annotation in (int, float):
+        advice = "true and false are no numbers"
+    elif isinstance(value, float) and value.is_integer() and info.annotation is int:
+        advice = f"write {int(value)} without a decimal point"
+    return "write it as a list: [first, second]" if kind == "tuple_type" else advice
+
+
+def _advice_on_text(info: FieldInfo, value: str, choices: Sequence[str]) -> str | None:
+    if info.annotation in (int, float) and re.fullmatch(r"\s*[-+]?\d+[eE][-+]?\d+\s*", value):
+        return "YAML reads an exponent without a decimal point as text: write 1.0e-3, not 1e-3"
+    if info.annotation in (int, float, bool):
+        return (
+            "this is text: write it without quotes (nested values in snakemake's --config always arrive as "
+            "text: put them into a file and give that with --configfile)"
+        )
+    close = difflib.get_close_matches(value, choices, n=1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+# --- rules over a well-formed configuration ----------------------------------------------------------------
+
+_REMEDY: Final[Mapping[str, str]] = {
+    "R1": "use letters, digits, dots, dashes and underscores",
+    "R2": "give it a value",
+    "R8": "lower the alphas below thresholds.alpha until they fit into the total",
+    "R9": "lower thresholds.alpha.total with its alphas, or thresholds.alpha.family_max_audits",
+    "R10": "set claim.grade to evidence, or claim.necessity to false",
+    "R15": "lower it, or raise the number of pairs",
+}
+
+
+_Finding: TypeAlias = tuple[Problem, tuple[str, ...]]
+"""A problem, and the keys or sections whose values were compared to find it."""
+
+
+def _broken_rules(config: Config) -> Iterator[_Finding]:
+    definitions = dict(all_keys())
+    for violation in registration_violations(to_registration(config)):
+        key = KEY_OF_FIELD[violation.key]
+        words = re.sub(r"\w+_\w+", lambda match: KEY_OF_FIELD.get(match[0], match[0]), violation.allowed)
+        remedy = _REMEDY.get(violation.rule, f"choose such a value; {_default(definitions[key])}")
+        problem = Problem(key, _shown(violation.value), _must_be(words, violation.rule), remedy)
+        # A rule that looks at this key alone says of nonsense what it says of this value; R4's words name the
+        # method that goes with the scope.
+        alone = (
+            violation.allowed in {v.allowed for v in _violations_of_nonsense(key)} and violation.rule != "R4"
+        )
+        yield problem, (key,) if alone else ("claim", "design", "thresholds")
+    yield from _claim_contradictions(config.claim, config.thresholds.alpha.family_max_audits)
+    yield from _number_contradictions(config)
+    for key in SETTINGS:
+        for problem in _unsafe_integers(key, value_at(config, key)):
+            yield problem, (key,)
+    for problem in _path_problems(config.execution):
+        yield problem, ("execution.results", "execution.nonce_file")
+
+
+def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Finding]:
+    pairing = ("claim.human_assistance", "claim.attribution")
+    adaptive, fixed = (claim.human_assistance == f"{kind}_scientific" for kind in ("adaptive", "fixed"))
+    if adaptive and claim.attribution != "human_agent_joint":
+        fault = "goes with claim.attribution human_agent_joint only (pairing of assistance and attribution)"
+        remedy = "set claim.attribution to human_agent_joint"
+        yield Problem(pairing[0], claim.human_assistance, fault, remedy), pairing
+    elif fixed and claim.attribution == "autonomous_agent":
+        fault = "an autonomous_agent had none or operational (pairing of assistance and attribution)"
+        remedy = "set claim.attribution to agent_given_fixed_human_input"
+        yield Problem(pairing[0], claim.human_assistance, fault, remedy), pairing
+    earlier, slots = "claim.earlier_audits", [*claim.earlier_audits, claim.slot]
+    for slot in claim.earlier_audits:
+        if not is_canonical(slot):
+            fault = "a slot must be a name without blanks or invisible characters (registration rule R1)"
+            yield Problem(earlier, _shown(slot), fault, _REMEDY["R1"]), (earlier,)
+    for slot in sorted({slot for slot in slots if slots.count(slot) > 1}):
+        fault = "each audit of a family has a slot of its own, and this one stands twice"
+        remedy = "take a new name, or correct claim.earlier_audits"
+        yield Problem("claim.slot", _shown(slot), fault, remedy), ("claim.slot", earlier)
+    if len(slots) > family_max_audits:
+        fault = (
+            f"this is audit {len(slots)} of the family, and thresholds.alpha.family_max_audits is "
+            f"{family_max_audits} (error budget of the family, registration rule R9)"
+        )
+        remedy = "raise that, and lower thresholds.alpha.total to a share of thresholds.alpha.family_total"
+        yield Problem(earlier, None, fault, remedy), (earlier, "thresholds.alpha")
+    names = {name.strip().casefold() for name in (claim.roles.claimant, claim.roles.auditor)}
+    if not claim.roles.self_audited and len(names) == 1:
+        fault, remedy = "claimant and auditor have the same name", "name another auditor, or set it to true"
+        yield Problem("claim.roles.self_audited", "false", fault, remedy), ("claim.roles",)
+
+
+def _number_contradictions(config: Config) -> Iterator[_Finding]:
+    limits, gate3, design = config.limits, config.thresholds.gate3, config.design
+    comparisons = (
+        (
+            ("limits.experiment_seconds", "limits.wall_seconds"),
+            limits.experiment_seconds > limits.wall_seconds,
+            "at most {}: an episode ends then",
+        ),
+        (
+            ("limits.candidate_bytes", "limits.message_bytes"),
+            limits.candidate_bytes >= limits.message_bytes,
+            "below {}: an artifact travels in a message",
+        ),
+        (
+            ("thresholds.gate3.misled_min_misses", "design.misled_null_episodes"),
+            config.claim.grade == "evidence" and gate3.misled_min_misses > design.misled_null_episodes,
+            "at most {}: else the null study cannot pass",
+        ),
+    )
+    for keys, contradict, words in comparisons:
+        if contradict:
+            fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
+            yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
+
+
+def _unsafe_integers(key: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[Problem]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _unsafe_integers(f"{key}.{name}", item)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _unsafe_integers(f"{key}.{i}", item)
+    elif isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
+        fault = "canonical JSON holds no integers beyond 2^53 (RFC 8785)"
+        yield Problem(key, _shown(value), fault, "write it as text, in quotes")
+
+
+def _path_problems(execution: Execution) -> Iterator[Problem]:
+    results, nonce = PurePosixPath(execution.results), PurePosixPath(execution.nonce_file)
+    if set(execution.results) & set("{}"):
+        fault = "must have no braces, which Snakemake takes for wildcards"
+        yield Problem("execution.results", _shown(execution.results), fault, "rename the folder")
+    if not results.name or ".." in results.parts:
+        fault = "must be a folder of its own, without .. in its path: a run writes into it"
+        yield Problem("execution.results", _shown(execution.results), fault, 'the default is "results"')
+    elif nonce.is_relative_to(results):
+        fault = f"must lie outside of execution.results, {execution.results}: it is the audit's secret"
+        yield Problem("execution.nonce_file", _shown(execution.nonce_file), fault, "move it")

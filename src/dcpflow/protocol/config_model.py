@@ -1,0 +1,496 @@
+"""The typed model of ``config/config.yaml``: what each key means, its unit, its type and its default.
+
+The default file, its JSON Schema and its documentation are rendered from this model. Floors and caps of the
+protocol (R1 to R19) are not repeated here; :mod:`dcpflow.protocol.config` holds a configuration against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+CONTRACT_SECTIONS: Final = ("claim", "task", "agent", "information", "limits", "isolation")
+"""Sections whose digest is the contract: what an episode is."""
+
+REGISTERED_SECTIONS: Final = (*CONTRACT_SECTIONS, "design", "thresholds")
+"""Sections that the registration binds; an edit of any other key is no amendment."""
+
+MAX_SLOTS: Final = 99_999
+"""Most episodes of one kind: a slot's number has five digits."""
+
+ONE_LINE: Final = r"^[^\r\n]*\S[^\r\n]*$"
+
+
+class Section(BaseModel):
+    """A part of the configuration: no unknown keys, no conversion between types, never changed once read."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Roles(Section):
+    """Who takes part in the audit, as free text."""
+
+    claimant: str = Field(
+        "the authors of dcpflow", pattern=ONE_LINE, description="Who makes the discovery claim."
+    )
+    auditor: str = Field(
+        "the authors of dcpflow",
+        pattern=ONE_LINE,
+        description="Who runs the audit and holds the sealed part.",
+    )
+    registry: str = Field(
+        "none", pattern=ONE_LINE, description="Who keeps the public list of audits; `none` if nobody does."
+    )
+    self_audited: bool = Field(
+        True,
+        description="Claimant and auditor are one party. If `false`, they must have different names.",
+    )
+
+
+class Claim(Section):
+    """The discovery that is claimed, and by whom."""
+
+    id: str = Field("sqlite-web", description="Name of the claim.")
+    statement: str = Field(
+        "The agent finds, by its own experiments, four partial indexes that serve the database's hidden "
+        "heavy queries.",
+        pattern=ONE_LINE,
+        description="What is claimed, in one sentence.",
+    )
+    family: str = Field(
+        "sqlite-web-family", description="Name of the family of audits that shares one error budget."
+    )
+    slot: str = Field(
+        "sqlite-web-audit-1", description="Name of this audit within its family; every audit takes a new one."
+    )
+    earlier_audits: tuple[str, ...] = Field(
+        (), strict=False, description="Slots of this family that were audited before, the oldest first."
+    )
+    grade: Literal["core", "evidence"] = Field(
+        "evidence",
+        description="`core` asks Gates 1 and 2 (outcome, no recovery without feedback); `evidence` also asks "
+        "Gate 3 (the feedback is what made it).",
+    )
+    necessity: bool = Field(
+        False,
+        description="Also claim that neutral feedback does not suffice. Needs grade `evidence` and about "
+        "104 pairs.",
+    )
+    attribution: Literal["autonomous_agent", "agent_given_fixed_human_input", "human_agent_joint"] = Field(
+        "autonomous_agent", description="To whom the discovery is attributed."
+    )
+    human_assistance: Literal["none", "operational", "fixed_scientific", "adaptive_scientific"] = Field(
+        "none",
+        description="What people contributed to the target run. An autonomous agent had none or operational "
+        "help only; adaptive scientific help makes it a joint discovery.",
+    )
+    roles: Roles = Roles()
+
+
+class Task(Section):
+    """The task in which the discovery was made."""
+
+    name: str = Field(
+        "sqlite_index",
+        pattern=ONE_LINE,
+        description="A task that ships with dcpflow, or `module:Class` for one of your own.",
+    )
+    settings: Mapping[str, JsonValue] = Field(
+        {}, description="The task's own settings; what is left out takes the task's defaults."
+    )
+    public_seed: str = Field(
+        "dcpflow public seed 1",
+        pattern=ONE_LINE,
+        description="Seed of the public material. Hidden values come from the nonce instead.",
+    )
+
+
+class Agent(Section):
+    """The agent whose discovery is audited; challengers and branches run the same one."""
+
+    kind: Literal["builtin"] = Field(
+        "builtin", description="How the agent is started; `builtin` means one that ships with dcpflow."
+    )
+    name: str = Field("index_designer", pattern=ONE_LINE, description="Which agent of that kind.")
+    model_id: str = Field(
+        "dcpflow-index-designer-1", description="The model behind the agent, with its version."
+    )
+    settings: Mapping[str, JsonValue] = Field(
+        {}, description="The agent's own settings; what is left out takes the agent's defaults."
+    )
+
+
+class Information(Section):
+    """What challengers and branches are given of the target's run."""
+
+    checkpoint: Literal["before_first_experiment"] = Field(
+        "before_first_experiment",
+        description="Where the feedback branches start: after the target's reading, before its first "
+        "experiment.",
+    )
+
+
+class Limits(Section):
+    """What one episode may use; the same for every kind of episode."""
+
+    experiments: int = Field(
+        4,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Most experiments.",
+        json_schema_extra={"unit": "experiments per episode"},
+    )
+    candidates: int = Field(
+        1,
+        ge=1,
+        le=MAX_SLOTS,
+        description="Most artifacts that may be committed; the best one counts.",
+        json_schema_extra={"unit": "artifacts per episode"},
+    )
+    wall_seconds: float = Field(
+        60.0, gt=0, le=604_800, description="Longest duration of an episode.", json_schema_extra={"unit": "s"}
+    )
+    experiment_seconds: float = Field(
+        5.0,
+        gt=0,
+        le=604_800,
+        description="Longest duration of one experiment, and of scoring one artifact.",
+        json_schema_extra={"unit": "s"},
+    )
+    reply_delay_ms: int = Field(
+        5,
+        ge=0,
+        le=60_000,
+        description="A reply leaves this long after its request, so that its time tells nothing.",
+        json_schema_extra={"unit": "ms"},
+    )
+    message_bytes: int = Field(
+        65_536, ge=1_024, le=2**30, description="Longest message.", json_schema_extra={"unit": "bytes"}
+    )
+    candidate_bytes: int = Field(
+        16_384,
+        ge=1,
+        le=2**30,
+        description="Largest artifact; it must fit into a message.",
+        json_schema_extra={"unit": "bytes"},
+    )
+    output_bytes: int = Field(
+        1_048_576,
+        ge=1_024,
+        le=2**30,
+        description="Most that the agent may write to its outputs together.",
+        json_schema_extra={"unit": "bytes per episode"},
+    )
+    bad_messages: int = Field(
+        8,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Malformed messages that are answered with an error before the episode is ended.",
+        json_schema_extra={"unit": "messages per episode"},
+    )
+    memory_mb: int = Field(
+        512,
+        ge=64,
+        le=2**20,
+        description="Memory of one process of the agent.",
+        json_schema_extra={"unit": "MB"},
+    )
+    processes: int = Field(
+        16,
+        ge=1,
+        le=4_096,
+        description="Most processes and threads of the agent at a time.",
+        json_schema_extra={"unit": "processes"},
+    )
+
+
+class Isolation(Section):
+    """What keeps an agent away from hidden values, from other episodes and from the network."""
+
+    backend: Literal["bubblewrap", "none"] = Field(
+        "bubblewrap",
+        description="`none` runs the agents unprotected; such an audit ends inconclusive.",
+    )
+
+
+class Design(Section):
+    """How many episodes of each kind the audit has."""
+
+    stratum: str = Field("matched", description="The kind of challenger that decides.")
+    challengers: int = Field(
+        96,
+        ge=1,
+        le=MAX_SLOTS,
+        description="Gate 2: attempts without feedback.",
+        json_schema_extra={"unit": "episodes"},
+    )
+    controls: int = Field(
+        45,
+        ge=1,
+        le=MAX_SLOTS,
+        description="Gate 2: positive controls, told what the challengers are not.",
+        json_schema_extra={"unit": "episodes"},
+    )
+    pairs: int = Field(
+        30,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Gate 3: pairs of branches, one with truthful and one with neutral feedback.",
+        json_schema_extra={"unit": "pairs"},
+    )
+    null_pairs: int = Field(
+        60,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Gate 3: pairs that calibrate the neutral channel, on a task that needs no feedback.",
+        json_schema_extra={"unit": "pairs"},
+    )
+    misled_null_episodes: int = Field(
+        12,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Gate 3: null episodes with a misleading channel, which show whether agents heed it.",
+        json_schema_extra={"unit": "episodes"},
+    )
+    pair_replacements: int = Field(
+        3,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Most pairs replaced because transport failed before any action; at most pairs times "
+        "`thresholds.gate3.max_pair_infrastructure_rate`.",
+        json_schema_extra={"unit": "pairs"},
+    )
+    null_pair_replacements: int = Field(
+        6,
+        ge=0,
+        le=MAX_SLOTS,
+        description="The same for null pairs; at most null pairs times "
+        "`thresholds.gate2.max_infrastructure_failure_rate`.",
+        json_schema_extra={"unit": "pairs"},
+    )
+
+
+class Inference(Section):
+    """What Gates 1 and 2 infer from the sealed units."""
+
+    scope: Literal["exhaustive_finite_set", "sampled_population"] = Field(
+        "exhaustive_finite_set",
+        description="The sealed units are all there is, or a sample of a population.",
+    )
+    method: Literal["finite_set_exact", "bounded_empirical_bernstein"] = Field(
+        "finite_set_exact",
+        description="The interval that goes with the scope: `finite_set_exact` with `exhaustive_finite_set`, "
+        "`bounded_empirical_bernstein` with `sampled_population`.",
+    )
+
+
+class Alpha(Section):
+    """How the error probability is shared out."""
+
+    total: float = Field(
+        0.05,
+        description="Error budget of this audit: the alphas of its gates add up to no more (grade `core`: "
+        "without those of Gate 3).",
+        json_schema_extra={"unit": "probability"},
+    )
+    main: float = Field(
+        0.005, description="Gate 1: the gain's interval.", json_schema_extra={"unit": "probability"}
+    )
+    score: float = Field(
+        0.005,
+        description="Gate 2: all comparisons with the claimed artifact together; split over `gate2.m_max`.",
+        json_schema_extra={"unit": "probability"},
+    )
+    recovery: float = Field(
+        0.01, description="Gate 2: the zero-hit bound.", json_schema_extra={"unit": "probability"}
+    )
+    adequacy: float = Field(
+        0.005, description="Gate 2: the positive controls' bound.", json_schema_extra={"unit": "probability"}
+    )
+    evidence: float = Field(
+        0.01, description="Gate 3: the effect's interval.", json_schema_extra={"unit": "probability"}
+    )
+    sham: float = Field(
+        0.01, description="Gate 3: the null pairs' interval.", json_schema_extra={"unit": "probability"}
+    )
+    neutral: float = Field(
+        0.005,
+        description="Gate 3: the zero-hit bound of neutral branches.",
+        json_schema_extra={"unit": "probability"},
+    )
+    family_total: float = Field(
+        0.05,
+        description="Error budget of the whole family: at least `total` times `family_max_audits`.",
+        json_schema_extra={"unit": "probability"},
+    )
+    family_max_audits: int = Field(
+        1, description="Most audits that the family may ever have.", json_schema_extra={"unit": "audits"}
+    )
+
+
+class Gate1(Section):
+    """Gate 1: the claimed artifact is better than the baseline."""
+
+    delta_min: float = Field(
+        0.5,
+        description="Least gain over the baseline that counts as a discovery.",
+        json_schema_extra={"unit": "score"},
+    )
+
+
+class Gate2(Section):
+    """Gate 2: nobody recovers the outcome without feedback."""
+
+    kappa: float = Field(
+        0.01,
+        description="Share of `gate1.delta_min` by which an attempt may fall short of the claimed artifact "
+        "and still recover it.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    rho: float = Field(
+        0.05,
+        description="Largest chance of recovery without feedback that may remain.",
+        json_schema_extra={"unit": "probability"},
+    )
+    m_max: int = Field(
+        162,
+        description="Most attempts that are compared with the claimed artifact: challengers, both branches "
+        "of each pair, and room for replacements.",
+        json_schema_extra={"unit": "attempts"},
+    )
+    min_independent: int = Field(
+        90, description="Least number of independent challengers.", json_schema_extra={"unit": "attempts"}
+    )
+    min_valid_candidate_rate: float = Field(
+        0.5,
+        description="Least share of attempts that can be compared with the claimed artifact.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    max_infrastructure_failure_rate: float = Field(
+        0.2,
+        description="Largest share of attempts lost to infrastructure.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    max_model_failure_rate: float = Field(
+        0.2,
+        description="Largest share of attempts that end without an artifact.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    max_contract_violation_rate: float = Field(
+        0.0,
+        description="Largest share of attempts that break the contract.",
+        json_schema_extra={"unit": "fraction"},
+    )
+
+
+class Controls(Section):
+    """The positive controls show that challengers can use what they are told."""
+
+    recall_min: float = Field(
+        0.8,
+        description="Least lower bound of the positive controls' success rate.",
+        json_schema_extra={"unit": "fraction"},
+    )
+
+
+class Gate3(Section):
+    """Gate 3: truthful feedback makes the difference. Not read for grade `core`."""
+
+    estimand: Literal["binary", "continuous"] = Field(
+        "binary", description="`binary`: a branch recovers the outcome or not; `continuous`: its mean score."
+    )
+    delta_evidence: float = Field(
+        0.34,
+        description="Least gain of truthful over neutral feedback.",
+        json_schema_extra={"unit": "score or share of pairs"},
+    )
+    delta_sham: float = Field(
+        0.17,
+        description="Half-width of the band in which the null difference must lie; taken off the effect. At "
+        "most half of `delta_evidence`.",
+        json_schema_extra={"unit": "as delta_evidence"},
+    )
+    rho_placebo: float = Field(
+        0.05,
+        description="As `gate2.rho`, for neutral branches; read if `claim.necessity` is true.",
+        json_schema_extra={"unit": "probability"},
+    )
+    min_arm_valid_rate: float = Field(
+        0.8, description="Least share of valid artifacts in each arm.", json_schema_extra={"unit": "fraction"}
+    )
+    max_arm_model_failure_rate: float = Field(
+        0.1,
+        description="Largest share of failed branches in each arm.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    max_pair_infrastructure_rate: float = Field(
+        0.1,
+        description="Largest share of pairs lost to infrastructure.",
+        json_schema_extra={"unit": "fraction"},
+    )
+    misled_min_misses: int = Field(
+        9,
+        ge=0,
+        le=MAX_SLOTS,
+        description="Least number of misled null episodes that must fail; fewer mean that agents ignore the "
+        "channel, and the null study shows nothing.",
+        json_schema_extra={"unit": "episodes"},
+    )
+
+
+class Thresholds(Section):
+    """The numbers by which the episodes are judged."""
+
+    inference: Inference = Inference()
+    alpha: Alpha = Alpha()
+    gate1: Gate1 = Gate1()
+    gate2: Gate2 = Gate2()
+    controls: Controls = Controls()
+    gate3: Gate3 = Gate3()
+
+
+class Execution(Section):
+    """How the audit is run on this machine. Not registered: an edit is no amendment."""
+
+    results: str = Field("results", pattern=ONE_LINE, description="Folder that the run writes.")
+    episodes_per_job: int = Field(
+        8,
+        ge=1,
+        le=MAX_SLOTS,
+        description="Episodes that one job runs after each other; 1 for slow agents.",
+        json_schema_extra={"unit": "episodes"},
+    )
+    nonce_file: str = Field(
+        "config/nonces/default.nonce",
+        pattern=ONE_LINE,
+        description="File with the secret from which all hidden values and draws come; see `config/nonces`.",
+    )
+    public_randomness: str | None = Field(
+        None,
+        pattern=ONE_LINE,
+        description="Text from an auditor or a public beacon, given after the registration is fixed and "
+        "mixed into the draws; `null` if there is none.",
+    )
+
+
+class Config(Section):
+    """The whole configuration of one audit."""
+
+    claim: Claim = Claim()
+    task: Task = Task()
+    agent: Agent = Agent()
+    information: Information = Information()
+    limits: Limits = Limits()
+    isolation: Isolation = Isolation()
+    design: Design = Design()
+    thresholds: Thresholds = Thresholds()
+    execution: Execution = Execution()
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The registered sections as plain JSON data, in the order of :data:`REGISTERED_SECTIONS`.
+
+        Defaults are filled in, so that writing a default out is no amendment.
+        """
+        return {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}

@@ -1,0 +1,168 @@
+"""The feedback effect: truthful against neutral replies, with arm health (G3.5 to G3.10, G3.18, G3.19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dcpflow.protocol.faults import Fault
+from dcpflow.protocol.intervals import Interval, interval
+from dcpflow.protocol.model import Branch, Check, Effect, Gate3Evidence, ScoredArtifact
+from dcpflow.protocol.null_calibration import NullResult
+from dcpflow.protocol.pairs import (
+    ArmRates,
+    PairResult,
+    PairStatus,
+    Utility,
+    analyse_pair,
+    arm_rates,
+    binary_utility,
+    continuous_utility,
+    replaced_pair,
+)
+from dcpflow.protocol.registration import BINARY, Registration
+from dcpflow.protocol.replacements import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class EffectResult:
+    """What the feedback pairs showed.
+
+    Attributes:
+        effect: SUPPORTED if the lower end, less the band of the null calibration, reaches ``delta_evidence``.
+        rule: The rule that decided.
+        reason: In words.
+        difference: Truthful minus neutral.
+        pairs: One row for each started pair, in order.
+        started: Number of pairs on record.
+        analysed: Number of differences.
+        unresolved: What stands between them and the registered number; 0 is needed for a decision.
+        excluded: Pairs left out as lost to infrastructure.
+        rates: Health of the arms (truthful, neutral).
+        health_faults: Failures of G3.10.
+    """
+
+    effect: Effect
+    rule: str
+    reason: str
+    difference: Interval
+    pairs: tuple[PairResult, ...]
+    started: int
+    analysed: int
+    unresolved: int
+    excluded: int
+    rates: ArmRates
+    health_faults: tuple[Fault, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether both arms could show an effect (G3.10)."""
+        return not self.health_faults
+
+
+def evaluate_effect(
+    reg: Registration, evidence: Gate3Evidence, claimed: ScoredArtifact, ledger: Ledger, null: NullResult
+) -> EffectResult:
+    """Apply G3.5 to G3.10, then G3.18 and G3.19.
+
+    Args:
+        reg: The registration.
+        evidence: The feedback experiment.
+        claimed: A*, which the binary estimand compares with.
+        ledger: The replacement ledger of its pairs.
+        null: The null calibration.
+    """
+
+    def utility(branch: Branch) -> Utility:
+        if reg.feedback_estimand == BINARY:
+            return binary_utility(reg, branch, claimed)
+        return continuous_utility(branch, reg.worst_utility, scores_required=True)
+
+    replaced = set(ledger.replaced)
+    rows = tuple(
+        replaced_pair(pair) if index in replaced else analyse_pair(pair, utility)
+        for index, pair in enumerate(evidence.pairs)
+    )
+    values = [row.difference for row in rows if row.difference is not None]
+    unresolved = _unresolved(reg, evidence, rows, len(values))
+    rates = arm_rates(evidence.pairs, [evidence.pairs[index] for index in ledger.terminal])
+    health = tuple(_health_faults(reg, rates))
+    difference = interval(reg.feedback_interval_method, values, 1.0 - reg.alpha_evidence)
+    effect, rule, reason = _decide(reg, difference, health, null, unresolved)
+    return EffectResult(
+        effect=effect,
+        rule=rule,
+        reason=reason,
+        difference=difference,
+        pairs=rows,
+        started=len(rows),
+        analysed=len(values),
+        unresolved=unresolved,
+        excluded=sum(row.status is PairStatus.EXCLUDED for row in rows),
+        rates=rates,
+        health_faults=health,
+    )
+
+
+def _unresolved(
+    reg: Registration, evidence: Gate3Evidence, rows: tuple[PairResult, ...], analysed: int
+) -> int:
+    """G3.9: the effect is decided on exactly the registered number of pairs, of a complete design, or not."""
+    unresolved = sum(row.status is PairStatus.UNRESOLVED for row in rows)
+    complete = (
+        evidence.design_checks_pass and evidence.stopping_rule_pass and evidence.registered_pairs_complete
+    )
+    if not complete or analysed != reg.feedback_pairs:
+        return max(unresolved, abs(reg.feedback_pairs - analysed), 1)
+    return unresolved
+
+
+def _health_faults(reg: Registration, rates: ArmRates) -> Iterator[Fault]:
+    """G3.10."""
+    for name, value, line, bad in (
+        (
+            "valid artifacts",
+            min(rates.valid),
+            reg.min_arm_valid_rate,
+            min(rates.valid) < reg.min_arm_valid_rate,
+        ),
+        (
+            "model failures",
+            max(rates.failed),
+            reg.max_arm_model_failure_rate,
+            max(rates.failed) > reg.max_arm_model_failure_rate,
+        ),
+        (
+            "pairs lost to infrastructure",
+            rates.infrastructure,
+            reg.max_pair_infrastructure_rate,
+            rates.infrastructure > reg.max_pair_infrastructure_rate,
+        ),
+    ):
+        if bad:
+            yield Fault("G3.10", "pairs", f"share of {name} {value:.3f}, registered line {line}")
+
+
+def _decide(
+    reg: Registration, difference: Interval, health: tuple[Fault, ...], null: NullResult, unresolved: int
+) -> tuple[Effect, str, str]:
+    # G3.18
+    reason = ""
+    if health:
+        reason = str(health[0])
+    elif null.adequacy is not Check.PASS:
+        reason = f"the null calibration: {null.adequacy.value}"
+    elif unresolved:
+        reason = f"{unresolved} pairs unresolved or missing, or the design is not complete"
+    elif not difference.bounded:
+        reason = "the pairs bound nothing"
+    if reason:
+        return Effect.INCONCLUSIVE, "G3.18", reason
+    # G3.19
+    low, high = difference.lower - reg.delta_null, difference.upper + reg.delta_null
+    words = f"[{low:.6f}, {high:.6f}] with the null band, against {reg.delta_evidence}"
+    if low >= reg.delta_evidence:
+        return Effect.SUPPORTED, "G3.19", words
+    if high < reg.delta_evidence:
+        return Effect.NOT_SUPPORTED, "G3.19", words
+    return Effect.INCONCLUSIVE, "G3.19", words

@@ -1,0 +1,89 @@
+"""Canonical JSON (RFC 8785) and SHA-256 digests: the only forms that enter a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import rfc8785
+
+from dcpflow.errors import EvidenceError
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+MAX_DEPTH = 64
+
+
+def encode(value: Any) -> bytes:
+    """Canonical JSON bytes of a value made of dict, list, str, int, float, bool and None.
+
+    Integers must lie within ±2^53 (RFC 8785), floats must be finite; larger numbers travel as strings.
+    """
+    return rfc8785.dumps(value)
+
+
+def digest(data: bytes) -> str:
+    """``sha256:`` and 64 lower-case hex digits of the bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """Digest of the canonical JSON of a value."""
+    return digest(encode(value))
+
+
+def decode(data: bytes, where: str) -> Any:
+    """Strictly read JSON: UTF-8, no duplicate keys, no NaN or Infinity, at most 64 levels deep.
+
+    Args:
+        data: the bytes of one JSON text.
+        where: the file or message that they come from, for the error.
+
+    Raises:
+        EvidenceError: the bytes are not such JSON.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise EvidenceError(f"{where}: the key {twice!r} stands twice in one object")
+        return found
+
+    def refuse(token: str) -> Any:
+        raise EvidenceError(f"{where}: {token} is not JSON")
+
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse)
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{where}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise EvidenceError(
+            f"{where}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except (RecursionError, ValueError) as error:
+        raise EvidenceError(f"{where}: not JSON that can be read ({error})") from None
+    if _too_deep(value):
+        raise EvidenceError(f"{where}: nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def is_digest(value: object) -> bool:
+    """Whether the value has the form of a digest."""
+    return isinstance(value, str) and DIGEST.fullmatch(value) is not None

@@ -1,0 +1,237 @@
+"""Episode records, and the store in which a slot is claimed once and a record is committed once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, files
+from dcpflow.records.holders import Holder
+
+SCHEMA = "dcpflow.episode/1"
+POLL_SECONDS = 0.2
+FOREIGN_SILENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EpisodeKey:
+    """Where an episode stands in the audit.
+
+    Attributes:
+        stage: ``target``, ``challengers``, ``controls``, ``pairs``, ``null_pairs``, ``misled_nulls``,
+            ``pair_replacements`` or ``null_pair_replacements``.
+        slot: number within the stage, from 1.
+        arm: what the channel answers, e.g. ``withheld``, ``truthful``, ``neutral``.
+    """
+
+    stage: str
+    slot: int
+    arm: str
+
+    def __str__(self) -> str:
+        return f"{self.stage} slot {self.slot} ({self.arm})"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """One episode, as committed. Holds no time, host, count or threshold.
+
+    Attributes:
+        contract: digest C of what an episode is.
+        registration: digest R of the whole registration at the episode's start.
+        stage: see EpisodeKey.
+        stratum: challenger stratum; empty outside of the challengers.
+        slot: see EpisodeKey.
+        arm: see EpisodeKey.
+        attempt: number of the attempt at this slot, from 1.
+        replacement_of: ``stage/slot`` of the pair that this episode's pair replaces, else empty.
+        prior_seal: digest of what had to be fixed before this episode could start: the registration, the
+            target's record, or the checkpoint.
+        draw: the episode's draws, hex: ``presentation``, ``agent_seed`` and, for pairs, ``order``.
+        unit: digest of presentation and agent seed; episodes that share one are copies, not independent draws.
+        outcome: ``artifact``, ``model_failure``, ``execution_contract_violation`` or
+            ``infrastructure_invalid``.
+        reason: the outcome in plain words.
+        candidates: digests of the committed candidates, in order.
+        quotes: digest of each quoted file's text, by name.
+        transcript: digest of every line that passed between agent and harness, the first being the hello.
+        limits_hit: registered limits that were reached.
+        usage: experiments, commits, messages, bad_messages, bytes.
+        isolation: digest of the isolation probe's record.
+    """
+
+    contract: str
+    registration: str
+    stage: str
+    stratum: str
+    slot: int
+    arm: str
+    attempt: int
+    replacement_of: str
+    prior_seal: str
+    draw: dict[str, str]
+    unit: str
+    outcome: str
+    reason: str
+    candidates: list[str]
+    quotes: dict[str, str]
+    transcript: str
+    limits_hit: list[str]
+    usage: dict[str, int]
+    isolation: str
+
+    @property
+    def key(self) -> EpisodeKey:
+        """Where the episode stands in the audit."""
+        return EpisodeKey(self.stage, self.slot, self.arm)
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON, the form that is hashed and stored."""
+        return canonical.encode({"schema": SCHEMA, **asdict(self)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> EpisodeRecord:
+        """Read a record strictly: exactly the declared fields, each of its type.
+
+        Raises:
+            EvidenceError: it is not such a record.
+        """
+        value = canonical.decode(data, where)
+        expected = {field.name: field.type for field in fields(cls)}
+        if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA:
+            raise EvidenceError(f"{where}: not an episode record (expected schema {SCHEMA})")
+        if value.keys() != expected.keys():
+            odd = sorted(value.keys() ^ expected.keys())
+            raise EvidenceError(f"{where}: fields missing or unknown: {', '.join(odd)}")
+        for name, kind in expected.items():
+            if not _fits(value[name], str(kind)):
+                raise EvidenceError(f"{where}: {name} must be {kind}, not {value[name]!r:.60}")
+        return cls(**value)
+
+
+def _fits(value: object, kind: str) -> bool:
+    match kind:
+        case "str":
+            return isinstance(value, str)
+        case "int":
+            return type(value) is int
+        case "list[str]":
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "dict[str, str]":
+            return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        case _:
+            return isinstance(value, dict) and all(type(item) is int for item in value.values())
+
+
+class EpisodeStore:
+    """The episodes of one contract below ``store/<C>/<stage>/<slot>/<arm>/<attempt>/``.
+
+    The folder is no declared output of any job, since the workflow engine deletes those before a job starts and
+    after it fails; here nothing is ever deleted or overwritten.
+    """
+
+    def __init__(self, root: Path, contract: str) -> None:
+        self.root = root / contract.removeprefix("sha256:")
+
+    def folder(self, key: EpisodeKey, attempt: int = 1) -> Path:
+        """The attempt's folder."""
+        return self.root / key.stage / f"{key.slot:05d}" / key.arm / str(attempt)
+
+    def record_path(self, key: EpisodeKey, attempt: int = 1) -> Path:
+        """The attempt's record; there only once it is committed."""
+        return self.folder(key, attempt) / "record.json"
+
+    def committed(self, key: EpisodeKey, attempt: int = 1) -> bytes | None:
+        """The committed record's bytes, or None."""
+        try:
+            return self.record_path(key, attempt).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def claim(self, key: EpisodeKey, waiting: Callable[[Holder], None] = lambda _: None) -> Claim | bytes:
+        """Claim the slot for this process, or return the record that stands there already.
+
+        While a living process holds the slot, wait for its record or its death. A dead holder's attempt is
+        taken over: its agent is started again from the beginning with the same draws.
+
+        Args:
+            key: the slot.
+            waiting: called once with the holder when this call has to wait.
+        """
+        folder = self.folder(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        told = False
+        silence = _Silence()
+        while True:
+            if (record := self.committed(key)) is not None:
+                return record
+            number, holder = _last_holder(folder)
+            alive = holder.alive() if holder else False
+            if alive is None and holder is not None:
+                alive = not silence.too_long(folder / f"holder-{number}.json")
+            if alive and holder is not None:
+                if not told:
+                    waiting(holder)
+                    told = True
+                time.sleep(POLL_SECONDS)
+                continue
+            path = folder / f"holder-{number + 1}.json"
+            if files.write_once(path, canonical.encode(Holder.myself().to_json()), mode=0o644):
+                return Claim(self, key, path)
+
+
+class Claim:
+    """The right of this process to run one episode and to commit its record."""
+
+    def __init__(self, store: EpisodeStore, key: EpisodeKey, holder: Path) -> None:
+        self._store = store
+        self._holder = holder
+        self.key = key
+        self.attempt = 1
+
+    def still_here(self) -> None:
+        """Show processes on other hosts that this one is alive."""
+        self._holder.touch()
+
+    def commit(self, record: EpisodeRecord, aside: dict[str, Any]) -> bytes:
+        """Commit the record and return the bytes that stand, which are another's if that one came first.
+
+        Args:
+            record: the finished episode.
+            aside: times, host and costs; stored beside the record, in no hash.
+        """
+        path = self._store.record_path(self.key, self.attempt)
+        number = self._holder.stem.removeprefix("holder-")
+        files.write_once(path.with_name(f"aside-{number}.json"), canonical.encode(aside))
+        files.write_once(path, record.to_bytes())
+        return path.read_bytes()
+
+
+class _Silence:
+    """Whether a file has gone untouched for long, by this process's own clock alone."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] = ("", 0)
+        self._since = time.monotonic()
+
+    def too_long(self, path: Path) -> bool:
+        try:
+            now_seen = (path.name, path.stat().st_mtime_ns)
+        except FileNotFoundError:
+            return False
+        if now_seen != self._seen:
+            self._seen, self._since = now_seen, time.monotonic()
+        return time.monotonic() - self._since > FOREIGN_SILENCE_SECONDS
+
+
+def _last_holder(folder: Path) -> tuple[int, Holder | None]:
+    numbers = [int(path.stem.removeprefix("holder-")) for path in folder.glob("holder-*.json")]
+    if not numbers:
+        return 0, None
+    number = max(numbers)
+    path = folder / f"holder-{number}.json"
+    return number, Holder.from_json(canonical.decode(path.read_bytes(), str(path)))

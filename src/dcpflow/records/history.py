@@ -1,0 +1,117 @@
+"""The append-only history of registrations: what was registered first, and every amendment since."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, files, stagefile
+from dcpflow.records.layout import Layout
+from dcpflow.records.registration import Registered
+
+SCHEMA = "dcpflow.history/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registration in force, in the order of coming into force.
+
+    Attributes:
+        sequence: 1 for the first registration.
+        registration: R.
+        contract: C.
+        parts: all registered parts.
+        previous: digest of the entry before; empty for the first.
+        changes: changed keys with ``key``, ``old`` and ``new``; none for the first.
+        opened: what there was at that time: ``started`` and ``committed`` episodes by stage, and the digests of
+            the scores that were already there.
+        digest: of this entry.
+    """
+
+    sequence: int
+    registration: str
+    contract: str
+    parts: dict[str, dict[str, Any]]
+    previous: str
+    changes: list[dict[str, Any]]
+    opened: dict[str, Any]
+    digest: str
+
+
+def entries(layout: Layout) -> list[Entry]:
+    """All entries, oldest first, with every digest and link recomputed.
+
+    Raises:
+        EvidenceError: an entry is missing, altered, or does not follow the one before it.
+    """
+    found: list[Entry] = []
+    for path in sorted(layout.history.glob("*/entry.json")):
+        body, digest = stagefile.read(
+            path, SCHEMA, "the history entry", "The history is append-only: restore it from a backup"
+        )
+        entry = Entry(**body, digest=digest)
+        if entry.sequence != len(found) + 1 or entry.previous != (found[-1].digest if found else ""):
+            raise EvidenceError(
+                f"the history is broken before {path}: an entry was removed or altered",
+                "The history is append-only: restore it from a backup",
+            )
+        found.append(entry)
+    return found
+
+
+def append(layout: Layout, registered: Registered) -> None:
+    """Add the registration unless it is the one in force already; the last decision is kept with its entry."""
+    known = entries(layout)
+    last = known[-1] if known else None
+    if last and last.registration == registered.digest:
+        return
+    if last and layout.decision.exists():
+        files.write_once(_folder(layout, last.sequence, last.registration) / "decision.json", layout.decision.read_bytes())
+    sequence = len(known) + 1
+    body = {
+        "sequence": sequence,
+        "registration": registered.digest,
+        "contract": registered.contract,
+        "parts": registered.parts,
+        "previous": last.digest if last else "",
+        "changes": list(changes(last.parts, registered.parts)) if last else [],
+        "opened": _opened(layout) if last else {},
+    }
+    folder = _folder(layout, sequence, registered.digest)
+    files.write_atomic(folder / "when.json", canonical.encode({"registered": f"{time.time():.0f}"}))
+    stagefile.write(folder / "entry.json", SCHEMA, body, mode=0o444)
+
+
+def changes(old: Any, new: Any, key: str = "") -> Iterator[dict[str, Any]]:
+    """The keys in which two registrations differ, with both values; the part's ``config`` level is not named."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted(old.keys() | new.keys()):
+            below = key if name == "config" else f"{key}.{name}".lstrip(".")
+            yield from changes(old.get(name), new.get(name), below)
+    elif old != new or type(old) is not type(new):
+        yield {"key": key, "old": old, "new": new}
+
+
+def _folder(layout: Layout, sequence: int, digest: str) -> Path:
+    return layout.history / f"{sequence:04d}-{digest.removeprefix('sha256:')[:16]}"
+
+
+def _opened(layout: Layout) -> dict[str, Any]:
+    """What was started, committed and scored by now."""
+    stages: dict[str, dict[str, int]] = {}
+    for arm in sorted(layout.store.glob("*/*/*/*")):
+        counts = stages.setdefault(arm.parts[-3], {"started": 0, "committed": 0})
+        counts["started"] += any(arm.glob("*/holder-*.json"))
+        counts["committed"] += any(arm.glob("*/record.json"))
+    scored = {path.stem: canonical.digest(path.read_bytes()) for path in sorted(layout.root.glob("scores/*.json"))}
+    return {"episodes": stages, "scores": scored}
+
+
+def kept_decision(layout: Layout, entry: Entry) -> bytes | None:
+    """The decision that stood when the entry's registration was amended, or None."""
+    path = _folder(layout, entry.sequence, entry.registration) / "decision.json"
+    return path.read_bytes() if path.exists() else None

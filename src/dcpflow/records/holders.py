@@ -1,0 +1,78 @@
+"""Who holds a piece of work: a process of this or another machine, alive or gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One process, identified so that a reused process number is never taken for it.
+
+    Attributes:
+        host: host name.
+        boot: boot id of the host's kernel.
+        pid: process number.
+        started: start time of the process in clock ticks since boot.
+    """
+
+    host: str
+    boot: str
+    pid: int
+    started: int
+
+    @classmethod
+    def myself(cls) -> Holder:
+        """The calling process."""
+        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()))
+
+    @classmethod
+    def from_json(cls, value: Any) -> Holder | None:
+        """The holder that a file names, or None where a crash left it half-written or empty."""
+        try:
+            return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that files hold."""
+        return asdict(self)
+
+    def alive(self) -> bool | None:
+        """True or False where it can be told from here; None for a process of another host."""
+        if self.host != socket.gethostname():
+            return None
+        if self.boot != _boot_id():
+            return False
+        return _start_ticks(self.pid) == self.started
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start_ticks(pid: int) -> int:
+    """Start time of a running process; -1 where there is none, or only its zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return -1 if Path("/proc/self/stat").exists() else _portable_start(pid)
+    return -1 if fields[0] in "ZX" else int(fields[19])
+
+
+def _portable_start(pid: int) -> int:
+    """Where there is no /proc (macOS): 0 for a living process, which a reused number can then resemble."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return -1
+    except PermissionError:
+        return 0
+    return 0

@@ -1,0 +1,76 @@
+"""Where everything lies below a results folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths of one audit.
+
+    Attributes:
+        root: the results folder.
+    """
+
+    root: Path
+
+    @property
+    def objects(self) -> Path:
+        """The object store."""
+        return self.root / "objects"
+
+    @property
+    def store(self) -> Path:
+        """The episode store."""
+        return self.root / "store"
+
+    @property
+    def registration(self) -> Path:
+        """The folder of the registration and its parts."""
+        return self.root / "registration"
+
+    @property
+    def history(self) -> Path:
+        """The append-only history of registrations."""
+        return self.root / "history"
+
+    @property
+    def public(self) -> Path:
+        """The task's public material."""
+        return self.root / "task" / "public"
+
+    @property
+    def seal(self) -> Path:
+        """Digests of the public and commitments to the sealed material."""
+        return self.root / "task" / "seal.json"
+
+    @property
+    def hidden(self) -> Path:
+        """What truthful feedback is computed from (mode 0700)."""
+        return self.root / "private" / "hidden"
+
+    @property
+    def sealed(self) -> Path:
+        """What artifacts are scored on (mode 0700)."""
+        return self.root / "private" / "sealed"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The selected checkpoint of the target run."""
+        return self.root / "target" / "checkpoint.json"
+
+    def scores(self, stage: str) -> Path:
+        """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``."""
+        return self.root / "scores" / f"{stage}.json"
+
+    @property
+    def evidence(self) -> Path:
+        """The Parquet tables."""
+        return self.root / "evidence"
+
+    @property
+    def decision(self) -> Path:
+        """The decision."""
+        return self.root / "decision.json"

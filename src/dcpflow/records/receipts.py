@@ -1,0 +1,103 @@
+"""Receipts: which episodes a job answers for, by the digests of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, stagefile
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
+
+SCHEMA = "dcpflow.receipt/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One line of a receipt.
+
+    Attributes:
+        key: the episode.
+        attempt: number of the attempt.
+        record: digest of its committed record.
+    """
+
+    key: EpisodeKey
+    attempt: int
+    record: str
+
+
+def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str, str] = {}) -> None:  # noqa: B006
+    """Write the receipt of committed records, whatever batch they ran in.
+
+    Args:
+        path: the receipt's file.
+        contract: C.
+        records: committed records' bytes, in slot order.
+        note: further facts of the phase that later stages read.
+    """
+    episodes = []
+    for data in records:
+        record = EpisodeRecord.from_bytes(data, "a committed record")
+        episodes.append(
+            {
+                "stage": record.stage,
+                "slot": record.slot,
+                "arm": record.arm,
+                "attempt": record.attempt,
+                "record": canonical.digest(data),
+            }
+        )
+    stagefile.write(path, SCHEMA, {"contract": contract, "episodes": episodes, **note})
+
+
+def read(path: Path, contract: str) -> list[Receipt]:
+    """The lines of a receipt.
+
+    Raises:
+        EvidenceError: it is missing, altered, or of another contract.
+    """
+    body = read_body(path, contract)
+    return [
+        Receipt(EpisodeKey(line["stage"], line["slot"], line["arm"]), line["attempt"], line["record"])
+        for line in body["episodes"]
+    ]
+
+
+def read_body(path: Path, contract: str) -> dict[str, Any]:
+    """The whole body of a receipt; raises as read does."""
+    body, _ = stagefile.read(path, SCHEMA, "the receipt")
+    if body["contract"] != contract:
+        raise EvidenceError(
+            f"the receipt {path} belongs to another contract than the registered one",
+            f"To make it again: rm -f '{path}' and run snakemake again",
+        )
+    return body
+
+
+def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:
+    """The record that a receipt's line names, recomputed.
+
+    Args:
+        receipt: the line.
+        store: the episode store.
+        path: the receipt's file, for the error.
+
+    Raises:
+        EvidenceError: the record is missing, was altered, or stands for another episode.
+    """
+    place = store.record_path(receipt.key, receipt.attempt)
+    remedy = f"To restore it: rm -rf '{place.parent}' '{path}' and run snakemake again"
+    data = store.committed(receipt.key, receipt.attempt)
+    if data is None:
+        raise EvidenceError(f"the record of {receipt.key} is missing: {place}", remedy)
+    if canonical.digest(data) != receipt.record:
+        raise EvidenceError(
+            f"the record of {receipt.key} was altered: {place} does not have the digest in {path}", remedy
+        )
+    record = EpisodeRecord.from_bytes(data, str(place))
+    if record.key != receipt.key or record.attempt != receipt.attempt:
+        raise EvidenceError(f"{place} holds the record of another episode ({record.key})", remedy)
+    return record

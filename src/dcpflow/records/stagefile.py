@@ -1,0 +1,45 @@
+"""Files that stages hand to each other: JSON that carries its own digest and the digests of what it rests on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, files
+
+
+def write(path: Path, schema: str, body: dict[str, Any], mode: int = 0o644) -> str:
+    """Write a stage file atomically and return its digest.
+
+    Args:
+        path: the file.
+        schema: what it is, e.g. ``dcpflow.receipt/1``.
+        body: the content; no time, host, core count or batch number may stand in it.
+        mode: the file's permissions.
+    """
+    digest = canonical.digest_of({"schema": schema, "body": body})
+    files.write_atomic(path, canonical.encode({"schema": schema, "digest": digest, "body": body}) + b"\n", mode)
+    return digest
+
+
+def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str, Any], str]:
+    """The body and digest of a stage file whose digest was recomputed.
+
+    Args:
+        path: the file.
+        schema: what it has to be.
+        what: its name for the error.
+        remedy: the command that brings it back; by default, removing it and running the workflow again.
+
+    Raises:
+        EvidenceError: it is missing, was altered, or is something else.
+    """
+    remedy = remedy or f"To make it again: rm -f '{path}' and run snakemake again"
+    value = canonical.decode(files.read(path, what, remedy), str(path))
+    if not isinstance(value, dict) or value.keys() != {"schema", "digest", "body"} or value["schema"] != schema:
+        raise EvidenceError(f"{what} is not a {schema} file: {path}", remedy)
+    if canonical.digest_of({"schema": schema, "body": value["body"]}) != value["digest"]:
+        raise EvidenceError(f"{what} was altered: {path} does not have the digest that it carries", remedy)
+    body: dict[str, Any] = value["body"]
+    return body, str(value["digest"])

@@ -1,0 +1,37 @@
+"""Command-line arguments that all jobs share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from dcpflow.errors import DcpflowError
+from dcpflow.stages.laboratory import Job
+
+
+def job_parser(**options: bool) -> argparse.ArgumentParser:
+    """A parser for what every job is told: the results folder, the nonce, public randomness."""
+    parser = argparse.ArgumentParser(**options)  # type: ignore[arg-type]
+    parser.add_argument("--results", type=Path, required=True, help="the results folder")
+    parser.add_argument("--nonce-file", type=Path, required=True, help="the file of the sealed nonce")
+    parser.add_argument(
+        "--public-randomness", default="", help="given by an auditor or a beacon after registration"
+    )
+    return parser
+
+
+def job(options: argparse.Namespace) -> Job:
+    """The job that the arguments describe."""
+    return Job(options.results, options.nonce_file, options.public_randomness)
+
+
+def run(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], None]) -> None:
+    """Parse the command line and do the work; a fault that the user can act on is one line and exit code 1."""
+    options = parser.parse_args()
+    try:
+        work(options)
+    except DcpflowError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None

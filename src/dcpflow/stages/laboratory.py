@@ -1,0 +1,87 @@
+"""Opens the laboratory of one job: contract, task, agent, sandbox with its probe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dcpflow.agents import launch_spec
+from dcpflow.episodes.episode import Laboratory
+from dcpflow.episodes.probe import SPEC, passed, probe
+from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.records import canonical, registration
+from dcpflow.records.draws import Draws, Nonce
+from dcpflow.records.episodes import EpisodeStore
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.tasks import load_task
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job is told on its command line.
+
+    Attributes:
+        results: the results folder.
+        nonce_file: the sealed nonce.
+        public_randomness: given after registration, or empty.
+        history: prefix of the target run from which branches continue.
+    """
+
+    results: Path
+    nonce_file: Path
+    public_randomness: str
+    history: tuple[dict[str, Any], ...] = ()
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Paths."""
+        return Layout(self.results)
+
+    @cached_property
+    def contract(self) -> registration.Registered:
+        """The frozen contract."""
+        return registration.read_contract(self.layout.registration)
+
+    @cached_property
+    def registration(self) -> registration.Registered:
+        """The registration as it stands at the job's start."""
+        return registration.read_registration(self.layout.registration)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """The audit's draws."""
+        return Draws(Nonce.read(self.nonce_file), self.contract.digest, self.public_randomness)
+
+    @cached_property
+    def store(self) -> EpisodeStore:
+        """The contract's episode store."""
+        return EpisodeStore(self.layout.store, self.contract.digest)
+
+    @cached_property
+    def laboratory(self) -> Laboratory:
+        """The laboratory; opened, and its sandbox probed, by the first episode that has to run."""
+        spec = launch_spec(self.contract.config("agent"))
+        limits = self.contract.config("limits")
+        private = self.layout.hidden.parent
+        found: list[dict[str, Any]] = []
+
+        def works(isolation: Isolation) -> bool:
+            found.append(probe(isolation, private, limits))
+            return passed(found[-1])
+
+        isolation = open_isolation(self.contract.config("isolation")["backend"], (spec, SPEC), works)
+        report = found[-1] if found else probe(isolation, private, limits)
+        return Laboratory(
+            layout=self.layout,
+            contract=self.contract,
+            registration=self.registration.digest,
+            task=load_task(self.contract.config("task")),
+            draws=self.draws,
+            spec=spec,
+            isolation=isolation,
+            probe=ObjectStore(self.layout.objects).put(canonical.encode(report)),
+            history=list(self.history),
+        )

@@ -1,0 +1,148 @@
+"""The sealed scoring of one phase, once all of its episodes are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcpflow.episodes import plan
+from dcpflow.episodes.policies import HIDDEN_SCHEMA
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical, public, scores, stagefile
+from dcpflow.records.episodes import EpisodeRecord
+from dcpflow.records.objects import ObjectStore
+from dcpflow.records.scores import ScoreRow
+from dcpflow.scoring.scorer import Artifact, Score, score
+from dcpflow.stages.episodes import resolved
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.seal import SEALED_SCHEMA, hidden_of
+from dcpflow.tasks import load_task
+from dcpflow.tasks.base import Task
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One artifact to score, with whose it is: the latter is joined on again after scoring."""
+
+    role: str
+    stage: str
+    slot: int
+    arm: str
+    number: int
+    record: str
+    artifact: Artifact
+
+
+def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) -> None:
+    """Score every artifact of a phase, and the task's own artifacts that it is compared with.
+
+    Args:
+        job: the job.
+        phase: ``target``, ``challengers``, ``controls`` or ``pairs``; names the random order.
+        receipts: receipts of the whole phase.
+        output: the score file.
+    """
+    records = resolved(job, receipts)
+    task = load_task(job.contract.config("task"))
+    wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
+    limits = job.contract.config("limits")
+    sealed = _sealed(job)
+    hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}
+    engine = task.open(public.read(job.layout, job.contract.parts["task"]["seal"]["public"]))
+    engine.warm(sealed)
+    order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
+    answers = score(
+        task,
+        engine,
+        sealed,
+        hidden,
+        [wanted[index].artifact for index in order],
+        limits["experiment_seconds"],
+        limits["memory_mb"],
+    )
+    position = {index: place for place, index in enumerate(order)}
+    rows = [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+    inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
+    scores.write(output, job.contract.digest, inputs, rows)
+
+
+def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
+    return ScoreRow(
+        role=item.role,
+        stage=item.stage,
+        slot=item.slot,
+        arm=item.arm,
+        number=item.number,
+        record=item.record,
+        artifact=item.artifact.digest,
+        instance=item.artifact.instance,
+        validity=answer.validity,
+        reason=answer.reason,
+        units=answer.units,
+        position=position,
+    )
+
+
+def _digests(records: Sequence[EpisodeRecord]) -> Iterator[tuple[EpisodeRecord, str]]:
+    return ((record, canonical.digest(record.to_bytes())) for record in records)
+
+
+def _candidates(job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]:
+    objects = ObjectStore(job.layout.objects)
+    for record, digest in _digests(records):
+        for number, candidate in enumerate(record.candidates, 1):
+            data = objects.get(candidate, f"the candidate of {record.key}", _restore(job, record))
+            artifact = Artifact(
+                candidate, data, record.draw["presentation"], plan.instance(record.stage, record.slot)
+            )
+            yield _Wanted("candidate", record.stage, record.slot, record.arm, number, digest, artifact)
+
+
+def _restore(job: Job, record: EpisodeRecord) -> str:
+    folder = job.store.folder(record.key, record.attempt)
+    return f"To restore it: rm -rf '{folder}' and the receipt that lists it, and run snakemake again"
+
+
+def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]:
+    """The baseline for the target, and for every instance of its own the baseline and a known solution."""
+    seen = set()
+    for record in records:
+        instance = plan.instance(record.stage, record.slot)
+        if instance in seen or (instance == plan.MAIN and record.stage != "target"):
+            continue
+        seen.add(instance)
+        seed = record.draw["presentation"]
+        presentation = task.presentation(bytes.fromhex(seed))
+        own = {"baseline": task.baseline(presentation)}
+        if instance != plan.MAIN:
+            own["known_solution"] = task.known_solution(presentation, hidden_of(task, job.draws.nonce, instance))
+        for role, text in own.items():
+            data = text.encode()
+            artifact = Artifact(canonical.digest(data), data, seed, instance)
+            yield _Wanted(role, record.stage, record.slot, "", 1, "", artifact)
+
+
+def _hidden(task: Task, job: Job, instance: str) -> dict[str, Any]:
+    """The hidden state of an instance: the audited one from its sealed file, the others from the nonce."""
+    if instance != plan.MAIN:
+        return hidden_of(task, job.draws.nonce, instance)
+    return _opened(job, job.layout.hidden, HIDDEN_SCHEMA, "hidden")
+
+
+def _sealed(job: Job) -> dict[str, Any]:
+    return _opened(job, job.layout.sealed, SEALED_SCHEMA, "sealed")
+
+
+def _opened(job: Job, folder: Path, schema: str, label: str) -> dict[str, Any]:
+    """Sealed material from its file; stops where it is not what the contract commits to."""
+    path = folder / f"{plan.MAIN}.json"
+    material, _ = stagefile.read(path, schema, f"the {label} material")
+    commitment = job.contract.parts["task"]["seal"][f"{label}_commitment"]
+    if job.draws.nonce.commit(label, canonical.encode(material)) != commitment:
+        raise EvidenceError(
+            f"the {label} material in {path} is not what the registration commits to",
+            f"To make it again from the nonce: rm -f '{path}' and run snakemake again",
+        )
+    return material

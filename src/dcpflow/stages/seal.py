@@ -1,0 +1,101 @@
+"""Seals the task: public material, hidden and sealed files, and commitments to what nobody may see yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcpflow.episodes import plan
+from dcpflow.episodes.policies import HIDDEN_SCHEMA
+from dcpflow.errors import UsageError
+from dcpflow.records import canonical, files, stagefile
+from dcpflow.records import public as public_files
+from dcpflow.records.draws import Nonce
+from dcpflow.records.layout import Layout
+from dcpflow.scoring.scorer import Artifact, score
+from dcpflow.tasks import load_task
+from dcpflow.tasks.base import Task
+
+SEAL_SCHEMA = "dcpflow.seal/1"
+SEALED_SCHEMA = "dcpflow.sealed/1"
+PROBED_INSTANCE = "null-sensitivity"
+
+
+def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limits: dict[str, int]) -> None:
+    """Make the task's public material and seal the rest.
+
+    Args:
+        results: the results folder.
+        task_config: the configured ``task`` section.
+        nonce_file: the sealed nonce.
+        limits: the registered limits, for the scorer.
+
+    Raises:
+        UsageError: the task cannot tell a solution from the baseline, so that no null study on it means anything.
+    """
+    layout, nonce, task = Layout(results), Nonce.read(nonce_file), load_task(task_config)
+    public = task.public_material()
+    public_files.write(layout, public)
+    hidden, sealed = hidden_of(task, nonce, plan.MAIN), sealed_of(task, nonce)
+    _require_sensitivity(task, nonce, public, limits)
+    files.private_folder(layout.hidden.parent)
+    for folder, schema, material in (
+        (layout.hidden, HIDDEN_SCHEMA, hidden),
+        (layout.sealed, SEALED_SCHEMA, sealed),
+    ):
+        files.private_folder(folder)
+        stagefile.write(folder / f"{plan.MAIN}.json", schema, material, mode=0o600)
+    stagefile.write(layout.seal, SEAL_SCHEMA, commitments(task, nonce, public))
+
+
+def commitments(task: Task, nonce: Nonce, public: dict[str, bytes]) -> dict[str, Any]:
+    """Digests of what is public and commitments to what is not; part of the contract."""
+    hidden, sealed = hidden_of(task, nonce, plan.MAIN), sealed_of(task, nonce)
+    return {
+        "public": {name: canonical.digest(data) for name, data in sorted(public.items())},
+        "background": canonical.digest(task.background().encode()),
+        "units": list(task.unit_ids()),
+        "engine": task.engine_identity(),
+        "nonce_commitment": nonce.commit("nonce", nonce.secret),
+        "hidden_commitment": nonce.commit("hidden", canonical.encode(hidden)),
+        "sealed_commitment": nonce.commit("sealed", canonical.encode(sealed)),
+        "public_demonstration": nonce.public,
+    }
+
+
+def hidden_of(task: Task, nonce: Nonce, instance: str) -> dict[str, Any]:
+    """The hidden state of one instance, from the nonce alone."""
+    return task.hidden(nonce.derive("hidden", instance))
+
+
+def sealed_of(task: Task, nonce: Nonce) -> dict[str, Any]:
+    """The sealed units, from the nonce alone; one and the same workload for every instance."""
+    return task.sealed(nonce.derive("sealed"))
+
+
+def _require_sensitivity(task: Task, nonce: Nonce, public: dict[str, bytes], limits: dict[str, int]) -> None:
+    hidden = hidden_of(task, nonce, PROBED_INSTANCE)
+    seed = nonce.derive("presentation", PROBED_INSTANCE)
+    presentation = task.presentation(seed)
+    texts = (task.baseline(presentation), task.known_solution(presentation, hidden))
+    artifacts = [
+        Artifact(canonical.digest(text.encode()), text.encode(), seed.hex(), PROBED_INSTANCE) for text in texts
+    ]
+    found = score(
+        task,
+        task.open(public),
+        sealed_of(task, nonce),
+        {PROBED_INSTANCE: hidden},
+        artifacts,
+        limits["experiment_seconds"],
+        limits["memory_mb"],
+    )
+    if any(answer.validity != "valid" for answer in found):
+        raise UsageError(f"task {task.name}: its own baseline or known solution is invalid ({found})")
+    baseline, solution = (sum(answer.units.values()) for answer in found)
+    if baseline >= solution:
+        raise UsageError(
+            f"task {task.name}: on its null task the baseline scores as well as the known solution "
+            f"({baseline} against {solution}), so a null study on it could not show anything",
+            "Change the task's settings",
+        )

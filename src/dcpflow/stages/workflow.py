@@ -1,0 +1,138 @@
+"""What the workflow needs to know of a configuration: pure functions, so that every rule can be tested without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from dcpflow.agents.launch import agent_sources
+from dcpflow.episodes import plan
+from dcpflow.protocol.config import Config, load
+from dcpflow.records import canonical, sources
+from dcpflow.records.registration import CONTRACT_PARTS
+from dcpflow.tasks import task_sources
+
+ALWAYS = ("target", "challengers", "controls")
+EVIDENCE = ("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls")
+PHASES = {
+    "target": ("target",),
+    "challengers": ("challengers",),
+    "controls": ("controls",),
+    "pairs": EVIDENCE,
+}
+UNBATCHED = ("pair_replacements", "null_pair_replacements")
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One audit as its rules see it.
+
+    Attributes:
+        config: the validated configuration.
+    """
+
+    config: Config
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Workflow:
+        """Validate what the configuration files and the command line gave.
+
+        Raises:
+            ConfigError: with every problem, one a line.
+        """
+        return cls(load(mapping))
+
+    @property
+    def results(self) -> str:
+        """The results folder."""
+        return self.config.execution.results
+
+    @property
+    def logs(self) -> str:
+        """The folder of this audit's log files."""
+        return str(PurePosixPath("logs", self.results.lstrip("/")))
+
+    @cached_property
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The registered sections as plain JSON."""
+        return self.config.parts()
+
+    @property
+    def has_gate3(self) -> bool:
+        """Whether the registered grade asks for the feedback experiment."""
+        return self.config.claim.grade == "evidence"
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that this audit runs."""
+        return ALWAYS + (EVIDENCE if self.has_gate3 else ())
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that are scored."""
+        return tuple(phase for phase in PHASES if phase != "pairs" or self.has_gate3)
+
+    def folder(self, stage: str) -> str:
+        """Where a stage's receipts lie."""
+        stratum = f"/{self.config.design.stratum}" if stage == "challengers" else ""
+        return f"{self.results}/{stage}{stratum}"
+
+    def count(self, stage: str) -> int:
+        """How many slots of the stage are registered."""
+        return plan.slots(stage, self.parts["design"])
+
+    def batch_size(self, stage: str) -> int:
+        """Slots in one job: a pair is two episodes, and a replacement is a job of its own."""
+        if stage in UNBATCHED:
+            return 1
+        return max(1, self.config.execution.episodes_per_job // len(plan.STAGES[stage].arms))
+
+    def receipts(self, stage: str) -> list[str]:
+        """The receipts of a stage."""
+        batches = -(-self.count(stage) // self.batch_size(stage))
+        return [f"{self.folder(stage)}/b{batch:04d}.json" for batch in range(1, batches + 1)]
+
+    def phase_receipts(self, phase: str) -> list[str]:
+        """The receipts of all stages that are scored together."""
+        return [path for stage in PHASES[phase] for path in self.receipts(stage)]
+
+    @property
+    def all_receipts(self) -> list[str]:
+        """Every receipt of the audit."""
+        return [path for phase in self.phases for path in self.phase_receipts(phase)]
+
+    @property
+    def score_files(self) -> list[str]:
+        """The score file of every phase."""
+        return [f"{self.results}/scores/{phase}.json" for phase in self.phases]
+
+    def first(self, stage: str, batch: str) -> int:
+        """First slot of a batch, from the batch's number in its file name."""
+        return (int(batch) - 1) * self.batch_size(stage) + 1
+
+    def last(self, stage: str, batch: str) -> int:
+        """Last slot of a batch."""
+        return min(int(batch) * self.batch_size(stage), self.count(stage))
+
+    def section(self, name: str) -> str:
+        """A registered section as canonical JSON: equal whatever the file's layout, comments and key order."""
+        return canonical.encode(self.parts[name]).decode()
+
+    @property
+    def contract(self) -> str:
+        """The contract's sections as canonical JSON."""
+        return canonical.encode({name: self.parts[name] for name in CONTRACT_PARTS}).decode()
+
+    @property
+    def registered_sources(self) -> str:
+        """Digest of the task's and the agent's source, which are registered: an edit makes another contract."""
+        agent = {name: canonical.digest(data) for name, data in agent_sources(self.parts["agent"]).items()}
+        return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent})
+
+    @staticmethod
+    def code(module: str) -> str:
+        """Digest of a library module and all that it imports, for the rules whose results rest on it."""
+        return sources.source_digest(f"dcpflow.{module}")

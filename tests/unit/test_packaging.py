@@ -1,0 +1,260 @@
+"""What a user meets before the first audit: the lock, the environment, and make from a bare checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+PLATFORMS = [(system, python) for system in ("linux", "darwin") for python in ("3.11", "3.12", "3.13")]
+
+
+def locked() -> dict[str, tuple[Requirement, list[str]]]:
+    """Each package of the lock: its requirement, and the lines of its hashes."""
+    entries = re.split(r"\n(?=[a-z])", re.sub(r"^#.*\n", "", LOCK, flags=re.MULTILINE).strip())
+    packages = {}
+    for entry in entries:
+        requirement, *hashes = (part.strip() for part in entry.split("\\\n"))
+        parsed = Requirement(requirement)
+        packages[canonicalize_name(parsed.name)] = (parsed, hashes)
+    return packages
+
+
+def required() -> Iterator[Requirement]:
+    project = PROJECT["project"]
+    groups = (
+        project["dependencies"],
+        project["optional-dependencies"]["test"],
+        PROJECT["dependency-groups"]["build"],
+    )
+    for group in groups:
+        yield from map(Requirement, group)
+
+
+# --- the lock ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("requirement", list(required()), ids=str)
+def test_lock_satisfies_the_project(requirement: Requirement) -> None:
+    pinned, _ = locked()[canonicalize_name(requirement.name)]
+    (pin,) = pinned.specifier
+    assert pin.operator == "=="
+    assert requirement.specifier.contains(pin.version, prereleases=True)
+    for system, python in PLATFORMS:
+        environment = {**default_environment(), "sys_platform": system, "python_version": python}
+        wanted = requirement.marker is None or requirement.marker.evaluate(environment)
+        assert (pinned.marker is None or pinned.marker.evaluate(environment)) >= wanted, (system, python)
+
+
+def test_every_package_of_the_lock_is_pinned_and_hashed() -> None:
+    packages = locked()
+    assert len(packages) > 50
+    for name, (requirement, hashes) in packages.items():
+        assert [s.operator for s in requirement.specifier] == ["=="], name
+        assert hashes and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line) for line in hashes), name
+
+
+def test_lock_names_no_host_index_or_folder() -> None:
+    assert not re.search(
+        r"://|--(extra-)?index|find-links|trusted|^-|/(home|root|work|tmp)\b", LOCK, re.MULTILINE
+    )
+
+
+def test_setuptools_can_be_cut_out_of_the_lock() -> None:
+    # as the Makefile does it, to have it before the packages that are built
+    cut = subprocess.run(
+        ["sed", "-n", r"/^setuptools==/,/[^\\]$/p", "requirements.lock"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert cut.startswith("setuptools==")
+    assert len(re.findall(r"==", cut)) == 1 and "--hash=sha256:" in cut
+
+
+def test_conda_environment_has_the_versions_of_the_lock() -> None:
+    environment = yaml.safe_load((ROOT / "envs/dcpflow.yaml").read_text("utf-8"))
+    pins = [Requirement(line) for line in environment["dependencies"][-1]["pip"]]
+    packages = locked()
+    for pin in pins:
+        assert pin.specifier == packages[canonicalize_name(pin.name)][0].specifier, pin
+    runtime = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
+    assert {canonicalize_name(pin.name) for pin in pins} >= runtime - {"snakemake"}
+
+
+# --- the profile -------------------------------------------------------------------------------------------
+
+
+def test_default_profile_has_known_options_and_no_site_settings() -> None:
+    from snakemake.cli import get_argument_parser
+
+    profile = yaml.safe_load((ROOT / "profiles/default/profile.yaml").read_text("utf-8"))
+    parser = get_argument_parser()
+    assert {f"--{name}" for name in profile} <= set(parser._option_string_actions)
+    assert not set(profile) & {"cores", "jobs", "executor", "config", "configfile", "default-resources"}
+
+
+# --- make --------------------------------------------------------------------------------------------------
+
+
+def program(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The files that make reads, in a folder with a blank and an umlaut in its name."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    folder = tmp_path / "sp ace Größe"
+    folder.mkdir()
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture
+def ready(checkout: Path) -> Path:
+    """A checkout whose environment is up to date; its programs say how they are called."""
+    say = (
+        'for a in "$@"; do printf "[%s]" "$a"; done; '
+        'echo " PYTHONPATH=$PYTHONPATH VIRTUAL_ENV=$VIRTUAL_ENV $PATH"'
+    )
+    for name in ("python", "dcpflow", "snakemake", "snakefmt", "ruff", "mypy"):
+        program(checkout / ".venv/bin" / name, f'printf "{name} "; {say}')
+    stamp = 'printf "%s" "$(cat requirements.lock pyproject.toml | cksum) $PWD" >.venv/dcpflow-stamp'
+    subprocess.run(["sh", "-c", stamp], cwd=checkout, check=True)
+    return checkout
+
+
+def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k not in ("CORES", "ISOLATION")
+    }
+    return subprocess.run(
+        ["make", "-C", str(folder), "--no-print-directory", *arguments],
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_audit_shows_what_is_ahead_then_runs_then_shows_the_decision(ready: Path) -> None:
+    run = make(ready, "audit", "CORES=2", PYTHONPATH="/elsewhere", VIRTUAL_ENV="/elsewhere")
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert [line.split(" PYTHONPATH=")[0] for line in lines] == [
+        "dcpflow [preflight][--cores][2]",
+        "snakemake [--cores][2]",
+        "dcpflow [show]",
+    ]
+    for line in lines:
+        assert f"PYTHONPATH= VIRTUAL_ENV= {ready}/.venv/bin:" in line
+
+
+def test_choices_reach_all_three_programs_alike(ready: Path) -> None:
+    run = make(ready, "audit", "ISOLATION=none", "CONFIG=config/my case.yaml")
+    options = "[--configfile][config/my case.yaml][--config][isolation={backend: none}]"
+    assert [line.split(" PYTHONPATH=")[0] for line in run.stdout.splitlines()] == [
+        f"dcpflow [preflight][--cores][all]{options}",
+        f"snakemake [--cores][all]{options}",
+        f"dcpflow [show]{options}",
+    ]
+
+
+def test_demo_is_the_audit_with_its_case(ready: Path) -> None:
+    run = make(ready, "demo")
+    assert run.stdout.count("[--configfile][config/cases/demo.yaml]") == 3
+
+
+def test_a_failed_preflight_stops_before_anything_runs(ready: Path) -> None:
+    program(ready / ".venv/bin/dcpflow", "exit 1")
+    run = make(ready, "audit")
+    assert run.returncode != 0
+    assert "snakemake" not in run.stdout
+
+
+def test_clean_keeps_results(ready: Path) -> None:
+    kept = ready / "results/store/record.json"
+    for folder in ("results/store", ".snakemake", "src/dcpflow/__pycache__", "tests", "scripts"):
+        (ready / folder).mkdir(parents=True, exist_ok=True)
+    kept.write_text("{}")
+    assert make(ready, "clean").returncode == 0
+    assert kept.exists() and (ready / ".snakemake").exists()
+    assert not (ready / ".venv").exists() and not (ready / "src/dcpflow/__pycache__").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["PYTHON=./old python"]])
+def test_an_old_python_is_named(checkout: Path, arguments: list[str]) -> None:
+    # what the shell finds first, or what the user names
+    old = 'if [ "$1" = --version ]; then echo Python 3.9.2; else exit 1; fi'
+    for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14"):
+        program(checkout / "bin" / name, old)
+    program(checkout / "old python", old)
+    run = make(checkout, "environment", *arguments, PATH=f"{checkout}/bin:/usr/bin:/bin")
+    assert run.returncode != 0
+    assert "Python 3.11 or newer is needed" in run.stderr and "Python 3.9.2" in run.stderr
+    assert "make PYTHON=" in run.stderr
+
+
+def test_a_missing_venv_module_is_named_with_its_package(checkout: Path) -> None:
+    real = shutil.which("python3")
+    body = f'case "$2" in *ensurepip*) exit 1;; *realpath*) echo "$0";; *) exec "{real}" "$@";; esac'
+    python = program(checkout / "python3", body)
+    run = make(checkout, "environment", f"PYTHON={python}")
+    assert run.returncode != 0
+    assert re.search(r"sudo apt-get install python3\.\d+-venv", run.stderr)
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_moved_checkout_and_a_new_lock_are_noticed(ready: Path) -> None:
+    refuse = program(ready / "no python", "exit 1")
+    current = make(ready, "environment", f"PYTHON={refuse}")
+    assert (current.returncode, current.stdout) == (0, "")
+    moved = ready.rename(ready.parent / "moved")
+    assert make(moved, "environment", f"PYTHON={moved}/no python").returncode != 0
+    back = moved.rename(ready)
+    with (back / "requirements.lock").open("a") as lock:
+        lock.write("# changed\n")
+    assert "installing requirements.lock" in make(back, "environment").stdout
+
+
+def test_ci_checks_first_and_ends_with_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "clone/.ci").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci/run", tmp_path / "clone/.ci/run")
+    program(tmp_path / "bin/make", 'echo "make $* in ${PWD##*/}"; test "$1" != "$BROKEN"')
+    environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+
+    def run(broken: str) -> tuple[int, list[str]]:
+        done = subprocess.run(
+            ["bash", "clone/.ci/run"],
+            cwd=tmp_path,
+            env={**environment, "BROKEN": broken},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines()
+
+    assert run("") == (0, ["make check in clone", "make test in clone"])
+    assert run("check")[0] != 0
+    assert run("test")[0] != 0
