@@ -22,7 +22,8 @@ export PYTHONNOUSERSITE := 1
 BIN := .venv/bin
 # Programs that a rule starts by name are those of the environment.
 RUN = PATH="$$PWD/$(BIN):$$PATH"
-OPTIONS = $(if $(CONFIG),--configfile '$(CONFIG)') $(if $(ISOLATION),--config 'isolation={backend: $(ISOLATION)}')
+OPTIONS = $(if $(CONFIG),--configfile '$(CONFIG)') \
+	$(if $(ISOLATION),--config 'isolation={backend: $(ISOLATION)}')
 
 help:
 	@echo 'make audit   run the default audit (CORES=4, CONFIG=config/cases/NAME.yaml, ISOLATION=none)'
@@ -69,11 +70,10 @@ clean:
 	@find src tests scripts -name __pycache__ -prune -exec rm -rf {} +
 	@echo 'results/ and .snakemake/ stay: recorded episodes may have cost money.'
 
-# The environment is made anew when the lock has changed, or when the checkout has been moved (a virtual environment
-# knows its own path). Setuptools comes first: packages that are built here then need nothing beyond the lock, which
-# is complete, so that pip need not look for dependencies.
-# The path to src/ is made relative: Python reads such files in the encoding of the locale, which may not be able to
-# spell the name of this folder.
+# The packages are installed when the lock has changed, and the environment is made anew when the checkout has been
+# moved, since a virtual environment knows its own path. Setuptools comes first: what is built here then needs
+# nothing beyond the lock, which is complete, so that pip need not look for dependencies. The path to src/ is made
+# relative, because Python reads it in the encoding of the locale, which may not be able to spell this folder.
 environment:
 	@want="$$(cat requirements.lock pyproject.toml | cksum) $$PWD"; \
 	test "$$want" = "$$(cat .venv/dcpflow-stamp 2>/dev/null)" && exit 0; \

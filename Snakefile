@@ -19,6 +19,6 @@ include: "rules/decision.smk"
 
 
 rule all:
+    default_target: True
     input:
         f"{RESULTS}/decision.json",
-    default_target: True

@@ -8,18 +8,18 @@ rule run_challenger:
         target=rules.run_target.output,
     output:
         f"{AUDIT.folder('challengers')}/b{{batch}}.json",
+    log:
+        f"{LOGS}/challengers/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         first=lambda wildcards: AUDIT.first("challengers", wildcards.batch),
         last=lambda wildcards: AUDIT.last("challengers", wildcards.batch),
         stratum=AUDIT.config.design.stratum,
-    log:
-        f"{LOGS}/challengers/b{{batch}}.log",
     message:
         f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage challengers --stratum {params.stratum:q}"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage challengers --stratum {{params.stratum:q}}"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -29,13 +29,13 @@ rule score_challengers:
         receipts=AUDIT.phase_receipts("challengers"),
     output:
         f"{RESULTS}/scores/challengers.json",
-    params:
-        code=AUDIT.code("stages.scoring"),
     log:
         f"{LOGS}/score_challengers.log",
-    message:
-        "Gate 2: sealed scores of all challengers, in random order"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "Gate 2: sealed scores of all challengers, in random order"
     shell:
-        "{PYTHON:q} scripts/score_phase.py {JOB} --phase challengers --output {output:q} {input.receipts:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase challengers --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

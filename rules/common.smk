@@ -1,6 +1,5 @@
 """What all rules share: the validated configuration, where things lie, the lock of the results folder."""
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -14,14 +13,12 @@ try:
 except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 
-PYTHON = sys.executable
 RESULTS = AUDIT.results
 LOGS = AUDIT.logs
 NONCE = AUDIT.config.execution.nonce_file
-# what every job that draws or opens something is told
-JOB = shlex.join(["--results", RESULTS, "--nonce-file", NONCE])
-if AUDIT.config.execution.public_randomness:
-    JOB += " " + shlex.join(["--public-randomness", AUDIT.config.execution.public_randomness])
+# what every shell command begins with, and what every job that draws or opens something is told
+PYTHON = AUDIT.shell([sys.executable])
+JOB = AUDIT.shell(AUDIT.job_arguments)
 CONTRACT = f"{RESULTS}/registration/contract.json"
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 

@@ -7,17 +7,17 @@ rule run_control:
         registration=ancient(REGISTRATION),
     output:
         f"{AUDIT.folder('controls')}/b{{batch}}.json",
+    log:
+        f"{LOGS}/controls/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         first=lambda wildcards: AUDIT.first("controls", wildcards.batch),
         last=lambda wildcards: AUDIT.last("controls", wildcards.batch),
-    log:
-        f"{LOGS}/controls/b{{batch}}.log",
     message:
         f"positive controls {{params.first}} to {{params.last}} of {AUDIT.count('controls')}"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage controls"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage controls"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -27,13 +27,13 @@ rule score_controls:
         receipts=AUDIT.phase_receipts("controls"),
     output:
         f"{RESULTS}/scores/controls.json",
-    params:
-        code=AUDIT.code("stages.scoring"),
     log:
         f"{LOGS}/score_controls.log",
-    message:
-        "positive controls: sealed scores beside each instance's known solution"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "positive controls: sealed scores beside each instance's known solution"
     shell:
-        "{PYTHON:q} scripts/score_phase.py {JOB} --phase controls --output {output:q} {input.receipts:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase controls --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

@@ -1,4 +1,22 @@
-"""The evidence tables, from records and scores."""
+"""The evidence tables, from records, scores and the replay of every channel."""
+
+
+rule replay_channels:
+    input:
+        contract=CONTRACT,
+        receipts=AUDIT.all_receipts,
+    output:
+        f"{RESULTS}/replay/channels.json",
+    log:
+        f"{LOGS}/replay_channels.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.replay"),
+    message:
+        "replaying every channel: were agents told what the registered policies say?"
+    shell:
+        f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
 rule evidence:
@@ -7,19 +25,27 @@ rule evidence:
         registration=ancient(REGISTRATION),
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
+        replay=rules.replay_channels.output,
     output:
         tables=expand(
             f"{RESULTS}/evidence/{{table}}.parquet",
-            table=("episodes", "candidates", "scores", "controls", "pairs", "null_pairs"),
+            table=(
+                "episodes",
+                "candidates",
+                "scores",
+                "controls",
+                "pairs",
+                "null_pairs",
+            ),
         ),
         manifest=f"{RESULTS}/evidence/manifest.json",
-    params:
-        code=AUDIT.code("stages.evidence"),
     log:
         f"{LOGS}/evidence.log",
-    message:
-        "evidence tables: one row for each attempt"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.evidence"),
+    message:
+        "evidence tables: one row for each attempt"
     shell:
-        "{PYTHON:q} scripts/evidence.py {JOB} --receipts {input.receipts:q} --scores {input.scores:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/evidence.py {JOB} --receipts {{input.receipts:q}} --scores {{input.scores:q}} > {{log:q}} 2>&1"

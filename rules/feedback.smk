@@ -8,17 +8,17 @@ rule run_pair:
         checkpoint=rules.select_checkpoint.output,
     output:
         f"{AUDIT.folder('pairs')}/b{{batch}}.json",
+    log:
+        f"{LOGS}/pairs/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         first=lambda wildcards: AUDIT.first("pairs", wildcards.batch),
         last=lambda wildcards: AUDIT.last("pairs", wildcards.batch),
-    log:
-        f"{LOGS}/pairs/b{{batch}}.log",
     message:
         f"feedback pairs {{params.first}} to {{params.last}} of {AUDIT.count('pairs')}, truthful and neutral"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage pairs"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage pairs"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -28,17 +28,17 @@ rule run_null_pair:
         registration=ancient(REGISTRATION),
     output:
         f"{AUDIT.folder('null_pairs')}/b{{batch}}.json",
+    log:
+        f"{LOGS}/null_pairs/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         first=lambda wildcards: AUDIT.first("null_pairs", wildcards.batch),
         last=lambda wildcards: AUDIT.last("null_pairs", wildcards.batch),
-    log:
-        f"{LOGS}/null_pairs/b{{batch}}.log",
     message:
         f"null pairs {{params.first}} to {{params.last}} of {AUDIT.count('null_pairs')}, two channels without information"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage null_pairs"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage null_pairs"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -48,17 +48,17 @@ rule run_misled_null:
         registration=ancient(REGISTRATION),
     output:
         f"{AUDIT.folder('misled_nulls')}/b{{batch}}.json",
+    log:
+        f"{LOGS}/misled_nulls/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         first=lambda wildcards: AUDIT.first("misled_nulls", wildcards.batch),
         last=lambda wildcards: AUDIT.last("misled_nulls", wildcards.batch),
-    log:
-        f"{LOGS}/misled_nulls/b{{batch}}.log",
     message:
         f"misled null episodes {{params.first}} to {{params.last}} of {AUDIT.count('misled_nulls')}"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage misled_nulls"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage misled_nulls"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -72,16 +72,16 @@ rule replace_pair:
         + AUDIT.receipts("pair_replacements")[: int(wildcards.batch) - 1],
     output:
         f"{AUDIT.folder('pair_replacements')}/b{{batch}}.json",
-    params:
-        slot=lambda wildcards: int(wildcards.batch),
     log:
         f"{LOGS}/pair_replacements/b{{batch}}.log",
-    message:
-        f"replacement {{params.slot}} of at most {AUDIT.count('pair_replacements')} feedback pairs, if one was lost"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        slot=lambda wildcards: int(wildcards.batch),
+    message:
+        f"replacement {{params.slot}} of at most {AUDIT.count('pair_replacements')} feedback pairs, if one was lost"
     shell:
-        "{PYTHON:q} -m dcpflow run-replacement {JOB} --stage pair_replacements"
+        f"{PYTHON} -m dcpflow run-replacement {JOB} --stage pair_replacements"
         " --slot {params.slot} --output {output:q} --earlier {input.earlier:q} > {log:q} 2>&1"
 
 
@@ -93,16 +93,16 @@ rule replace_null_pair:
         + AUDIT.receipts("null_pair_replacements")[: int(wildcards.batch) - 1],
     output:
         f"{AUDIT.folder('null_pair_replacements')}/b{{batch}}.json",
-    params:
-        slot=lambda wildcards: int(wildcards.batch),
     log:
         f"{LOGS}/null_pair_replacements/b{{batch}}.log",
-    message:
-        f"replacement {{params.slot}} of at most {AUDIT.count('null_pair_replacements')} null pairs, if one was lost"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        slot=lambda wildcards: int(wildcards.batch),
+    message:
+        f"replacement {{params.slot}} of at most {AUDIT.count('null_pair_replacements')} null pairs, if one was lost"
     shell:
-        "{PYTHON:q} -m dcpflow run-replacement {JOB} --stage null_pair_replacements"
+        f"{PYTHON} -m dcpflow run-replacement {JOB} --stage null_pair_replacements"
         " --slot {params.slot} --output {output:q} --earlier {input.earlier:q} > {log:q} 2>&1"
 
 
@@ -112,13 +112,13 @@ rule score_pairs:
         receipts=AUDIT.phase_receipts("pairs"),
     output:
         f"{RESULTS}/scores/pairs.json",
-    params:
-        code=AUDIT.code("stages.scoring"),
     log:
         f"{LOGS}/score_pairs.log",
-    message:
-        "Gate 3: sealed scores of both arms of all pairs, in random order"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "Gate 3: sealed scores of both arms of all pairs, in random order"
     shell:
-        "{PYTHON:q} scripts/score_phase.py {JOB} --phase pairs --output {output:q} {input.receipts:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase pairs --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

@@ -8,18 +8,18 @@ rule seal_task:
         seal=f"{RESULTS}/task/seal.json",
         hidden=f"{RESULTS}/private/hidden/main.json",
         sealed=f"{RESULTS}/private/sealed/main.json",
+    log:
+        f"{LOGS}/seal_task.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         task=AUDIT.section("task"),
         limits=AUDIT.section("limits"),
         sources=AUDIT.registered_sources,
-    log:
-        f"{LOGS}/seal_task.log",
     message:
         "sealing the task: public material, hidden state, sealed units, commitments"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} scripts/seal_task.py {JOB} --task {params.task:q} --limits {params.limits:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/seal_task.py {JOB} --task {{params.task:q}} --limits {{params.limits:q}} > {{log:q}} 2>&1"
 
 
 rule freeze_contract:
@@ -31,17 +31,17 @@ rule freeze_contract:
             f"{RESULTS}/registration/parts/{{part}}.json",
             part=("claim", "task", "agent", "information", "limits", "isolation"),
         ),
+    log:
+        f"{LOGS}/freeze_contract.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         contract=AUDIT.contract,
         sources=AUDIT.registered_sources,
-    log:
-        f"{LOGS}/freeze_contract.log",
     message:
         "freezing the contract: what an episode is"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} scripts/freeze_contract.py {JOB} --config {params.contract:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/freeze_contract.py {JOB} --config {{params.contract:q}} > {{log:q}} 2>&1"
 
 
 rule register:
@@ -49,15 +49,18 @@ rule register:
         contract=rules.freeze_contract.output.contract,
     output:
         registration=REGISTRATION,
-        parts=expand(f"{RESULTS}/registration/parts/{{part}}.json", part=("design", "thresholds")),
+        parts=expand(
+            f"{RESULTS}/registration/parts/{{part}}.json",
+            part=("design", "thresholds"),
+        ),
+    log:
+        f"{LOGS}/register.log",
+    conda:
+        "../envs/dcpflow.yaml"
     params:
         design=AUDIT.section("design"),
         thresholds=AUDIT.section("thresholds"),
-    log:
-        f"{LOGS}/register.log",
     message:
         "registering the audit: counts and thresholds are fixed before any episode"
-    conda:
-        "../envs/dcpflow.yaml"
     shell:
-        "{PYTHON:q} scripts/register.py {JOB} --design {params.design:q} --thresholds {params.thresholds:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} > {{log:q}} 2>&1"

@@ -10,12 +10,12 @@ rule run_target:
         f"{RESULTS}/target/b0001.json",
     log:
         f"{LOGS}/run_target.log",
-    message:
-        "target run: the research whose outcome is claimed"
     conda:
         "../envs/dcpflow.yaml"
+    message:
+        "target run: the research whose outcome is claimed"
     shell:
-        "{PYTHON:q} -m dcpflow run-slots {JOB} --stage target --first 1 --last 1 --output {output:q} > {log:q} 2>&1"
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage target --first 1 --last 1 --output {{output:q}} > {{log:q}} 2>&1"
 
 
 rule score_target:
@@ -24,16 +24,16 @@ rule score_target:
         receipts=AUDIT.phase_receipts("target"),
     output:
         f"{RESULTS}/scores/target.json",
-    params:
-        code=AUDIT.code("stages.scoring"),
     log:
         f"{LOGS}/score_target.log",
-    message:
-        "Gate 1: sealed scores of the claimed artifact and the baseline"
     conda:
         "../envs/dcpflow.yaml"
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "Gate 1: sealed scores of the claimed artifact and the baseline"
     shell:
-        "{PYTHON:q} scripts/score_phase.py {JOB} --phase target --output {output:q} {input.receipts:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase target --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
 rule select_checkpoint:
@@ -44,9 +44,9 @@ rule select_checkpoint:
         f"{RESULTS}/target/checkpoint.json",
     log:
         f"{LOGS}/select_checkpoint.log",
-    message:
-        "selecting the checkpoint by the registered rule, without sight of any score"
     conda:
         "../envs/dcpflow.yaml"
+    message:
+        "selecting the checkpoint by the registered rule, without sight of any score"
     shell:
-        "{PYTHON:q} scripts/select_checkpoint.py {JOB} --output {output:q} > {log:q} 2>&1"
+        f"{PYTHON} scripts/select_checkpoint.py {JOB} --output {{output:q}} > {{log:q}} 2>&1"

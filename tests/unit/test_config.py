@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dcpflow.protocol.config import (
@@ -111,6 +113,27 @@ def test_core_grade_ignores_gate_3() -> None:
     core = {"claim": {"grade": "core"}, "design": {"pairs": 0, "null_pairs": 0, "misled_null_episodes": 0}}
     alphas = {"thresholds": {"alpha": {"recovery": 0.02, "evidence": 0.9}}}
     assert load(merged(core, alphas)).design.pairs == 0
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+PLACES = st.sampled_from(
+    sorted({key for key, _ in all_keys()} | set(Config.model_fields) | {"thresholds.gate2"})
+)
+
+
+@given(st.lists(st.tuples(PLACES, JUNK), min_size=1, max_size=4))
+def test_whatever_stands_anywhere_is_read_or_refused_with_a_message(settings: list[tuple[str, Any]]) -> None:
+    try:
+        load(merged(*(nested(key, value) for key, value in settings)))
+    except ConfigError as error:
+        assert all(problem.fault and problem.remedy for problem in error.problems)
+        assert len(str(error).splitlines()) == 1 + len(error.problems)
 
 
 def test_input_is_left_alone_and_the_result_cannot_be_changed() -> None:

@@ -1,0 +1,1 @@
+"""Audits in one piece: reading, writing and verifying bundles offline."""

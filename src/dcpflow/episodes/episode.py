@@ -7,24 +7,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from dcpflow.agents import LaunchSpec
-from dcpflow.episodes import plan, policies
+from dcpflow.episodes.arms import Arm, Bench, instance_hidden
 from dcpflow.episodes.channel import VERSION, Channel
-from dcpflow.episodes.evaluator import Answer, Evaluator
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, public
+from dcpflow.records import canonical, plan
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
-from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
-from dcpflow.records.registration import Registered
-from dcpflow.tasks.base import Engine, Task
+from dcpflow.tasks.base import Task
 
 BUDGETS = ("experiments", "candidates", "wall_seconds", "message_bytes", "candidate_bytes")
 
@@ -34,48 +30,25 @@ class Laboratory:
     """All that the episodes of one job share.
 
     Attributes:
-        layout: where things lie.
-        contract: what an episode is.
+        bench: contract, task and draws.
         registration: R at the start of the job.
-        task: the task.
-        draws: the audit's draws.
         spec: how the agent is started.
         isolation: where.
         probe: digest of the isolation probe's record.
         history: the prefix of the target run from which branches continue.
     """
 
-    layout: Layout
-    contract: Registered
+    bench: Bench
     registration: str
-    task: Task
-    draws: Draws
     spec: LaunchSpec
     isolation: Isolation
     probe: str
     history: list[dict[str, Any]]
 
     @cached_property
-    def engine(self) -> Engine:
-        """The task's engine, opened before any child is forked from this process."""
-        engine = self.task.open(public.read(self.layout, self.contract.parts["task"]["seal"]["public"]))
-        engine.warm()
-        return engine
-
-    @cached_property
     def objects(self) -> ObjectStore:
         """The object store."""
-        return ObjectStore(self.layout.objects)
-
-    @cached_property
-    def store(self) -> EpisodeStore:
-        """The episode store of this contract."""
-        return EpisodeStore(self.layout.store, self.contract.digest)
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """The registered limits."""
-        return self.contract.config("limits")
+        return ObjectStore(self.bench.layout.objects)
 
 
 def settle(
@@ -107,18 +80,17 @@ def _say_waiting(key: EpisodeKey, holder: Holder) -> None:
 
 
 def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, stratum: str) -> bytes:
-    key = claim.key
-    drawn = plan.draw(lab.draws, key.stage, key.slot)
-    presentation = lab.task.presentation(bytes.fromhex(drawn["presentation"]))
+    key, bench = claim.key, lab.bench
+    drawn = plan.draw(bench.draws, key.stage, key.slot)
     started, clock = time.time(), time.monotonic()
-    with _Arm(lab, key, presentation) as arm:
-        channel = Channel(arm.policy, lab.limits)
-        first = hello(lab.task, lab.draws, key, lab.limits, lab.history)
-        ending = converse(lab.isolation, lab.spec, lab.limits, channel, first, claim.still_here)
+    with Arm(bench, key) as arm:
+        channel = Channel(arm.policy, bench.limits)
+        first = hello(bench.task, bench.draws, key, bench.limits, lab.history)
+        ending = converse(lab.isolation, lab.spec, bench.limits, channel, first, claim.still_here)
     outcome, reason = _outcome(channel, ending)
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
-        contract=lab.contract.digest,
+        contract=bench.contract.digest,
         registration=lab.registration,
         stage=key.stage,
         stratum=stratum,
@@ -179,57 +151,6 @@ def hello(
     }
 
 
-def instance_hidden(task: Task, draws: Draws, key: EpisodeKey) -> dict[str, Any]:
-    """The hidden state of an episode's own instance, which its E0 reveals."""
-    return task.hidden(draws.nonce.derive("hidden", plan.instance(key.stage, key.slot)))
-
-
-class _Arm:
-    """The feedback policy of one episode, with the evaluator child behind it where the arm measures."""
-
-    def __init__(self, lab: Laboratory, key: EpisodeKey, presentation: dict[str, Any]) -> None:
-        self.seconds = 0.0
-        self._evaluator: Evaluator | None = None
-        if key.arm in policies.CONSTANT:
-            self.policy = policies.constant(lab.task, presentation)
-            return
-        limits = lab.limits
-        self._evaluator = Evaluator(
-            _answers(lab, key, presentation), limits["experiment_seconds"], limits["memory_mb"]
-        )
-        self._measure = policies.measured(self._evaluator)
-        self.policy = self._timed
-
-    def _timed(self, candidate: str) -> dict[str, Any]:
-        start = time.monotonic()
-        try:
-            return self._measure(candidate)
-        finally:
-            self.seconds += time.monotonic() - start
-
-    def __enter__(self) -> _Arm:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._evaluator is not None:
-            self._evaluator.close()
-
-
-def _answers(lab: Laboratory, key: EpisodeKey, presentation: dict[str, Any]) -> Callable[[], Answer]:
-    if key.arm in policies.NEUTRAL:
-        return policies.neutral_answers(lab.engine, presentation)
-    if key.arm in policies.TRUTHFUL:
-        return policies.truthful_answers(lab.engine, presentation, hidden_path(lab.layout))
-    secret = lab.draws.nonce.derive("decoy", plan.instance(key.stage, key.slot))
-    decoy = lab.task.decoy(instance_hidden(lab.task, lab.draws, key), secret)
-    return policies.misleading_answers(lab.engine, presentation, decoy)
-
-
-def hidden_path(layout: Layout) -> Path:
-    """The file of the audited hidden state, which evaluator children of truthful arms open."""
-    return layout.hidden / f"{plan.MAIN}.json"
-
-
 def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
     """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm."""
     if channel.candidates:
@@ -237,12 +158,18 @@ def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
     if not ending.started:
         return "infrastructure_invalid", "the agent's program could not be started"
     if channel.limits_hit:
-        return "model_failure", f"no candidate was committed before the limit {channel.limits_hit[0]} was reached"
+        return (
+            "model_failure",
+            f"no candidate was committed before the limit {channel.limits_hit[0]} was reached",
+        )
     if channel.finished:
         return "model_failure", "the agent finished without committing a candidate"
     if ending.exit_code is None:
         return "model_failure", "the agent closed its output without committing a candidate"
-    return "model_failure", f"the agent ended with exit code {ending.exit_code} without committing a candidate"
+    return (
+        "model_failure",
+        f"the agent ended with exit code {ending.exit_code} without committing a candidate",
+    )
 
 
 def check_draw(record: EpisodeRecord, draws: Draws) -> None:

@@ -56,7 +56,7 @@ class Evaluator:
             EvaluatorDied: the child ran into a limit or crashed.
             RuntimeError: our own code failed in the child; the text is its traceback.
         """
-        pid, channel = self._child = self._child or self._fork()
+        _, channel = self._child = self._child or self._fork()
         try:
             channel.sendall(json.dumps(request).encode() + b"\n")
             answer = self._line(channel, time.monotonic() + self._seconds)
@@ -120,9 +120,7 @@ class Evaluator:
             os._exit(1)
 
 
-def _serve(
-    prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int
-) -> None:
+def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int) -> None:
     """The child's life: give up what it does not need, then answer until the socket closes."""
     answer = _prepared(prepare)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -154,7 +152,7 @@ def _prepared(prepare: Callable[[], Answer]) -> Answer:
     """What cannot be opened is our own fault, never the candidate's: it is reported with the first answer."""
     try:
         return prepare()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         fault = error
 
         def fail(_: Request) -> Any:
@@ -170,7 +168,7 @@ def _one(answer: Answer, request: Request) -> dict[str, Any]:
         return {"invalid": str(error)}
     except (MemoryError, RecursionError) as error:
         return {"exhausted": f"its evaluation used more than is allowed ({type(error).__name__})"}
-    except Exception:  # noqa: BLE001 - reported to the parent, which stops the job with it
+    except Exception:
         import traceback  # noqa: PLC0415
 
         return {"fault": traceback.format_exc()}

@@ -84,7 +84,7 @@ class _Conversation:
         self._late = 0
 
     def run(self, hello: Mapping[str, Any]) -> Ending:
-        assert self._process.stdout and self._process.stderr and self._process.stdin  # noqa: S101 - pipes were asked for
+        assert self._process.stdout and self._process.stderr and self._process.stdin
         out, err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._stdin = self._process.stdin.fileno()
         for descriptor in (out, err, self._stdin):

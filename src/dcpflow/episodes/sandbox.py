@@ -8,6 +8,7 @@ process's private mount namespace, and from there to their own place inside the 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import resource
 import shutil
@@ -144,7 +145,16 @@ class Bubblewrap:
         command += ["--proc", "/proc", "--dev", "/dev", "--size", str(MIB), "--tmpfs", "/dev/shm"]
         command += ["--size", tmpfs, "--tmpfs", "/tmp", "--size", tmpfs, "--tmpfs", "/ws", "--chdir", "/ws"]
         status, told = os.pipe()
-        command += ["--remount-ro", "/dev", "--remount-ro", "/", "--json-status-fd", str(told), "--", *spec.arguments]
+        command += [
+            "--remount-ro",
+            "/dev",
+            "--remount-ro",
+            "/",
+            "--json-status-fd",
+            str(told),
+            "--",
+            *spec.arguments,
+        ]
         try:
             process = _popen(command, limits, own_uid=self._uid, env={}, pass_fds=(told,))
         except OSError:
@@ -171,9 +181,7 @@ def programs() -> list[Program]:
     return found
 
 
-def open_isolation(
-    backend: str, specs: Iterable[LaunchSpec], works: Callable[[Isolation], bool]
-) -> Isolation:
+def open_isolation(backend: str, specs: Iterable[LaunchSpec], works: Callable[[Isolation], bool]) -> Isolation:
     """The first isolation of the registered kind whose probe passes.
 
     Args:
@@ -206,7 +214,7 @@ def _popen(
     pipe = subprocess.PIPE
     if own_uid is not None:
         more |= {"user": own_uid, "group": own_uid, "extra_groups": []}
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         command,
         stdin=pipe,
         stdout=pipe,
@@ -219,8 +227,7 @@ def _popen(
 
 def _limit(limits: dict[str, int], own_uid: bool) -> None:
     wanted = {
-        resource.RLIMIT_CPU: limits["wall_seconds"],
-        resource.RLIMIT_AS: limits["memory_mb"] * MIB,
+        resource.RLIMIT_CPU: math.ceil(limits["wall_seconds"]),
         resource.RLIMIT_FSIZE: limits["memory_mb"] * MIB,
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
@@ -228,10 +235,12 @@ def _limit(limits: dict[str, int], own_uid: bool) -> None:
     if own_uid:
         # counted per uid over the whole machine, so it means something only where the uid is the agent's alone
         wanted[resource.RLIMIT_NPROC] = limits["processes"]
+    # last: this process may be larger than what its agent is allowed
+    wanted[resource.RLIMIT_AS] = limits["memory_mb"] * MIB
     for what, value in wanted.items():
         hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (allowed, allowed))
 
 
 def _private_mounts(paths: Iterable[Path]) -> dict[Path, Path]:

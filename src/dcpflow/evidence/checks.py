@@ -21,6 +21,7 @@ from dcpflow.protocol.registration import Registration
 from dcpflow.records.canonical import digest_of, encode
 
 PASS, FAIL, NOT_ASSESSED = "pass", "fail", "not_assessed"
+UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham"})
 REPORTED: frozenset[Stake] = frozenset()
 ADEQUACY: frozenset[Stake] = frozenset()
 
@@ -177,10 +178,10 @@ def lineage_withheld(context: Context) -> Finding:
 
 @_check("core", EVERY_HIT)
 def challenger_channel_withheld(context: Context) -> Finding:
-    """Challengers got the registered constant reply to every experiment, computed from nothing."""
+    """Replayed without any hidden material, the challengers' channel says what they were told, line for line."""
     challengers = context.view.of("challengers")
-    odd = context.without(challengers, "constant_replies_match")
-    return *_verdict(odd, "every reply to a challenger was the registered constant"), challengers
+    odd = context.without(challengers, "transcript_replays")
+    return *_verdict(odd, "every reply to a challenger replays from registered constants alone"), challengers
 
 
 @_check("adequacy", ADEQUACY)
@@ -307,7 +308,11 @@ def error_budget(context: Context) -> Finding:
         return FAIL, f"the slot {claim.slot} was used by an earlier audit of the family", ()
     if used > alpha.family_max_audits:
         return FAIL, f"audit {used} of a family that registered {alpha.family_max_audits}", ()
-    return PASS, f"audit {used} of at most {alpha.family_max_audits}, spending {alpha.total:g} of {alpha.family_total:g}", ()
+    return (
+        PASS,
+        f"audit {used} of at most {alpha.family_max_audits}, spending {alpha.total:g} of {alpha.family_total:g}",
+        (),
+    )
 
 
 # --- needed for Evidence -----------------------------------------------------------------------------------
@@ -330,11 +335,19 @@ def channels_alike(context: Context) -> Finding:
 
 
 @_check("evidence", NEUTRAL_ARM)
-def constant_channel_constant(context: Context) -> Finding:
-    """The reference null of the null pairs answered its registered constants."""
-    episodes = context.view.of("null_pairs", "null_pair_replacements")
-    odd = context.without(episodes, "constant_replies_match")
-    return *_verdict(odd, "every reply of the reference null was the registered constant"), episodes
+def neutral_channels_replay(context: Context) -> Finding:
+    """Replayed without any hidden material, neutral and null channels say what was said: they cannot interfere."""
+    episodes = [e for e in context.view.episodes if e.record.arm in UNINFORMED]
+    odd = context.without(episodes, "transcript_replays")
+    return *_verdict(odd, f"all {len(episodes)} neutral and null conversations replay from public material"), episodes
+
+
+@_check("evidence", EVIDENCE_ONLY)
+def truthful_channels_replay(context: Context) -> Finding:
+    """Replayed with the committed hidden state, the channels of target and truthful arms say what was said."""
+    episodes = [e for e in context.view.episodes if e.record.arm in {"target", "truthful"}]
+    odd = context.without(episodes, "transcript_replays")
+    return *_verdict(odd, f"all {len(episodes)} truthful conversations replay from the hidden state"), episodes
 
 
 @_check("evidence", NEUTRAL_ARM)
@@ -369,7 +382,9 @@ def null_task_sensitivity(context: Context) -> Finding:
         base = view.own_score("baseline", stage, slot)
         if known is None or base is None or mean_score(known) - context.reg.epsilon <= mean_score(base):
             odd.append(f"{stage} slot {slot}")
-    return *_verdict(odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"), ()
+    return *_verdict(
+        odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"
+    ), ()
 
 
 @_check("evidence", EVIDENCE_ONLY)
@@ -435,7 +450,11 @@ def nonce_secret(context: Context) -> Finding:
 def all_target_runs_shown(context: Context) -> Finding:
     """The claimed run is the only one; whole runs deleted elsewhere cannot be seen without a registry."""
     runs = context.facts.target_runs
-    return NOT_ASSESSED, f"{runs} started in this results folder; runs elsewhere are not visible without a registry", ()
+    return (
+        NOT_ASSESSED,
+        f"{runs} started in this results folder; runs elsewhere are not visible without a registry",
+        (),
+    )
 
 
 @_check("report", REPORTED)
@@ -453,7 +472,11 @@ def transcripts_differ(context: Context) -> Finding:
     challengers = context.view.of("challengers")
     distinct = len({e.record.transcript for e in challengers})
     share = 1 - distinct / len(challengers) if challengers else 0.0
-    return PASS if share == 0 else FAIL, f"{share:.1%} of {len(challengers)} challenger transcripts are copies", challengers
+    return (
+        PASS if share == 0 else FAIL,
+        f"{share:.1%} of {len(challengers)} challenger transcripts are copies",
+        challengers,
+    )
 
 
 @_check("report", REPORTED)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.evidence import checks, gates
+from dcpflow.evidence.checks import AuditFacts, Check
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
 from dcpflow.protocol.config import Config
@@ -15,6 +16,7 @@ from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
 from dcpflow.protocol.verdicts import Verdict
+from dcpflow.records.canonical import digest_of
 
 SCHEMA = "dcpflow.decision/1"
 
@@ -42,14 +44,14 @@ class Outcome:
     """
 
     decision: Decision
-    checks: tuple[checks.Check, ...]
+    checks: tuple[Check, ...]
     reg: Registration
     view: AuditView
-    facts: checks.AuditFacts
+    facts: AuditFacts
     config: Config
 
 
-def reach(view: AuditView, facts: checks.AuditFacts, config: Config) -> Outcome:
+def reach(view: AuditView, facts: AuditFacts, config: Config) -> Outcome:
     """Decide an audit from its evidence: a pure function."""
     reg = gates.registration(config, view.registered.contract, view.checkpoint)
     found = checks.run(checks.Context(view, facts, config, reg))
@@ -59,8 +61,14 @@ def reach(view: AuditView, facts: checks.AuditFacts, config: Config) -> Outcome:
         materials_readable=passed["materials_readable"],
         opportunity=passed["opportunity"],
         healthy=passed["parser_and_scorer_health"],
-        channels_neutral=passed.get("channels_alike", False) and passed.get("constant_channel_constant", False),
+        neutral_channel=passed.get("channels_alike", False) and passed.get("neutral_channels_replay", False),
+        truthful_channel=passed.get("truthful_channels_replay", False),
+        ledger_complete=passed["ledger_complete"],
         null_fresh=passed.get("null_instances_fresh", False),
+        null_sealed_first=all(
+            episode.record.prior_seal in facts.registrations
+            for episode in view.of("null_pairs", "null_pair_replacements")
+        ),
         checks_digest=checks.digest(found),
     )
     episodes = facts.episodes
@@ -89,6 +97,12 @@ def document(outcome: Outcome) -> dict[str, Any]:
             "digest": view.registered.digest,
             "contract": view.registered.contract,
             "public_demonstration": view.registered.parts["task"]["seal"]["public_demonstration"],
+        },
+        "rests_on": {
+            "episodes": digest_of([episode.digest for episode in view.episodes]),
+            "scores": dict(view.inputs),
+            "checkpoint": view.checkpoint.get("digest"),
+            "checks": checks.digest(outcome.checks),
         },
         "target_runs_started": outcome.facts.target_runs,
         "gate1": _gate1(outcome),
@@ -175,6 +189,7 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
         "rho": reg.rho,
         "recovery": found.recovery.value if found else None,
         "reason": found.reason if found else "Gate 2 could not be evaluated",
+        "adequacy": [fault.detail for fault in found.adequacy_faults] if found else [],
         "witnesses": [a.attempt_id for a in found.attempts if a.status is AttemptStatus.CONFIRMED_HIT] if found else [],
     }
 
@@ -182,9 +197,7 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
 def _controls(outcome: Outcome) -> dict[str, Any]:
     view, reg = outcome.view, outcome.reg
     episodes = view.of("controls")
-    successes = sum(
-        gates.control_succeeded(view, e, outcome.facts.episodes[e.digest], reg.epsilon) for e in episodes
-    )
+    successes = sum(gates.control_succeeded(view, e, outcome.facts.episodes[e.digest], reg.epsilon) for e in episodes)
     return {
         "successes": successes,
         "trials": len(episodes),

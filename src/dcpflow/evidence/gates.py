@@ -45,8 +45,11 @@ class Standing:
         materials_readable: controls quoted their canary files.
         opportunity: every challenger was offered the registered budget.
         healthy: parser, provider and scorer did their part.
-        channels_neutral: the channels look alike, and the constant ones were constant.
+        neutral_channel: the channels look alike, and the neutral ones replay without hidden material.
+        truthful_channel: the truthful ones replay with it.
+        ledger_complete: every started attempt is listed.
         null_fresh: the null instances were drawn for this study.
+        null_sealed_first: the null study's channels were registered before its first branch.
         checks_digest: of all checks.
     """
 
@@ -54,8 +57,11 @@ class Standing:
     materials_readable: bool
     opportunity: bool
     healthy: bool
-    channels_neutral: bool
+    neutral_channel: bool
+    truthful_channel: bool
+    ledger_complete: bool
     null_fresh: bool
+    null_sealed_first: bool
     checks_digest: str
 
 
@@ -94,7 +100,11 @@ def _scored(view: AuditView, role: str, name: str) -> ScoredArtifact:
         return ScoredArtifact(name, (), ())
     row = rows[0]
     return ScoredArtifact(
-        name, tuple(row.units), tuple(row.units.values()), Validity(row.validity), _presented(row.artifact, seed)
+        name,
+        tuple(row.units),
+        tuple(row.units.values()),
+        Validity(row.validity),
+        _presented(row.artifact, seed),
     )
 
 
@@ -145,7 +155,10 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
     outcome = Outcome(record.outcome)
     lost = outcome is Outcome.INFRASTRUCTURE_INVALID
     # a loss before the agent's first message cannot have depended on what it did
-    result: dict[str, Any] = {"outcome": outcome, "infrastructure_independent": lost and not record.usage["messages"]}
+    result: dict[str, Any] = {
+        "outcome": outcome,
+        "infrastructure_independent": lost and not record.usage["messages"],
+    }
     row = view.score_of(episode)
     if row is not None:
         result["validity"] = Validity(row.validity)
@@ -205,10 +218,10 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         )
         for arms in paired(view, "pairs")
     )
-    sealed = all(
-        episode.record.prior_seal == view.checkpoint["digest"]
-        for episode in view.of("pairs", "pair_replacements")
-    ) and view.checkpoint["target_record"] == view.target.digest
+    sealed = (
+        all(episode.record.prior_seal == view.checkpoint["digest"] for episode in view.of("pairs", "pair_replacements"))
+        and view.checkpoint["target_record"] == view.target.digest
+    )
     return Gate3Evidence(
         pairs=pairs,
         null=_null(view, facts, reg, standing, epsilon),
@@ -230,13 +243,14 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         first_branch_event_index=1 if sealed else -1,
         neutral_scope_digest=digest_of({"scope": view.checkpoint["scope"], "contract": view.registered.contract}),
         design_checks_pass=all(facts[e.digest]["draw_matches"] for e in view.of("pairs", "pair_replacements")),
-        stopping_rule_pass=True,  # a fixed number of pairs: there is no rule to stop by
+        # the number of pairs is fixed: stopping elsewhere is having another number of them
+        stopping_rule_pass=_complete(view, "pairs", reg.feedback_pairs),
         registered_pairs_complete=_complete(view, "pairs", reg.feedback_pairs),
-        all_started_disclosed=True,  # the ledger check blocks where an attempt is not listed
+        all_started_disclosed=standing.ledger_complete,
         no_replacements=not any(pair.replacement_of for pair in pairs),
         paired_contract_audit_pass=standing.contract_matched,
-        truthful_channel_audit_pass=standing.channels_neutral,
-        neutral_channel_audit_pass=standing.channels_neutral,
+        truthful_channel_audit_pass=standing.truthful_channel,
+        neutral_channel_audit_pass=standing.neutral_channel,
         neutral_contract_audit_pass=None,
         started_pairs=len(pairs),
     )
@@ -319,14 +333,15 @@ def _null(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         reference_contract_digest=reg.null_reference_contract_digest,
         proposed_contract_digest=reg.null_proposed_contract_digest,
         preseal_receipt=view.registered.contract,
-        sealed_before_branches=True,  # every record holds the contract, of which the channels are part
-        sealed_event_index=0,
-        first_branch_event_index=1,
-        channel_checks_pass=standing.channels_neutral,
+        sealed_before_branches=standing.null_sealed_first,
+        sealed_event_index=0 if standing.null_sealed_first else -1,
+        first_branch_event_index=1 if standing.null_sealed_first else -1,
+        channel_checks_pass=standing.neutral_channel,
         fresh=standing.null_fresh,
-        operator_frozen_first=True,  # likewise: the neutral policy is the contract's task source
-        development_disjoint=True,
-        all_started_disclosed=True,
+        # the neutral policy is source code of the contract, which each null record names
+        operator_frozen_first=standing.null_sealed_first,
+        development_disjoint=standing.null_fresh,
+        all_started_disclosed=standing.ledger_complete,
         no_replacements=not any(pair.replacement_of for pair in pairs),
         started_pairs=len(pairs),
     )

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.records import plan
 from dcpflow.records.scores import ScoreRow
 
 Row = dict[str, Any]
-PAIR_STAGES = {"pairs": ("pairs", "pair_replacements"), "null_pairs": ("null_pairs", "null_pair_replacements")}
-PAIR_ARMS = {"pairs": ("truthful", "neutral"), "null_pairs": ("reference_null", "proposed_sham")}
+PAIR_STAGES = {
+    table: (table, *(stage for stage, kind in plan.STAGES.items() if kind.replaces == table))
+    for table in ("pairs", "null_pairs")
+}
+PAIR_ARMS = {table: plan.STAGES[table].arms for table in PAIR_STAGES}
 
 
 def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[str, list[Row]]:
@@ -23,7 +27,12 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
     return {
         "episodes": [episode_row(episode, facts[episode.digest]) for episode in view.episodes],
         "candidates": [
-            {**_place(episode), "number": number, "artifact": artifact, "bytes": len(view.candidates[artifact])}
+            {
+                **_place(episode),
+                "number": number,
+                "artifact": artifact,
+                "bytes": len(view.candidates[artifact]),
+            }
             for episode in view.episodes
             for number, artifact in enumerate(episode.record.candidates, 1)
         ],

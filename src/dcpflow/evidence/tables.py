@@ -27,7 +27,7 @@ SCHEMAS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("experiments", "commits", "messages", "bad_messages", "bytes"), "int64"),
         "transcript": "string",
         "isolation": "string",
-        **dict.fromkeys(("draw_matches", "hello_matches", "constant_replies_match", "canary_quoted"), "bool"),
+        **dict.fromkeys(("draw_matches", "hello_matches", "transcript_replays", "canary_quoted"), "bool"),
     },
     "candidates": {**PLACE, "number": "int32", "artifact": "string", "bytes": "int64"},
     "scores": {
@@ -53,7 +53,10 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "records_digest": "string",
     },
 }
-for _table, _arms in (("pairs", ("truthful", "neutral")), ("null_pairs", ("reference_null", "proposed_sham"))):
+for _table, _arms in (
+    ("pairs", ("truthful", "neutral")),
+    ("null_pairs", ("reference_null", "proposed_sham")),
+):
     SCHEMAS[_table] = {
         "pair": "string",
         "stage": "string",
@@ -79,13 +82,16 @@ def schema(table: str) -> pa.Schema:
         "bool": pa.bool_(),
         "list": pa.list_(pa.string()),
     }
-    return pa.schema([(name, kinds[kind]) for name, kind in SCHEMAS[table].items()])
+    return pa.schema([pa.field(name, kinds[kind]) for name, kind in SCHEMAS[table].items()])
 
 
 def rows_digest(table: str, rows: list[Row]) -> str:
     """Digest over the table's name, its declared columns and its rows in canonical JSON, one line a row."""
     columns = list(SCHEMAS[table])
-    lines = [canonical.encode([table, columns]), *(canonical.encode([row[name] for name in columns]) for row in rows)]
+    lines = [
+        canonical.encode([table, columns]),
+        *(canonical.encode([row[name] for name in columns]) for row in rows),
+    ]
     return canonical.digest(b"\n".join(lines))
 
 

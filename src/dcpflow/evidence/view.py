@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, receipts, registration, scores
+from dcpflow.records import canonical, plan, receipts, registration, scores
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -109,13 +109,9 @@ class AuditView:
         """The valid score of the task's ``baseline`` or ``known_solution`` on a slot's instance."""
         return self._own.get((role, stage, slot))
 
-    def restricted(self, registered: Registered, slots: Mapping[str, int]) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots alone.
-
-        Args:
-            registered: that registration.
-            slots: number of registered slots of each stage.
-        """
+    def restricted(self, registered: Registered) -> AuditView:
+        """The same evidence under another registration of the same contract, with its slots alone."""
+        slots = {stage: plan.slots(stage, registered.config("design")) for stage in plan.STAGES}
         kept = tuple(episode for episode in self.episodes if episode.record.slot <= slots[episode.record.stage])
         return replace(
             self,
@@ -158,17 +154,24 @@ def load(
     registered = registration.read_registration(layout.registration)
     store = EpisodeStore(layout.store, registered.contract)
     objects = ObjectStore(layout.objects)
+    design = registered.config("design")
+    listed: dict[EpisodeKey, str] = {}
     found: dict[EpisodeKey, EpisodeRecord] = {}
     for path in receipt_paths:
         for line in receipts.read(path, registered.contract):
+            if line.key.slot > plan.slots(line.key.stage, design):
+                continue
+            if listed.setdefault(line.key, line.record) != line.record:
+                raise EvidenceError(f"the receipt {path} lists another record of {line.key} than others", _again(path))
             if line.key in found:
-                raise EvidenceError(f"the receipt {path} lists {line.key} a second time", _again(path))
+                continue
             record = receipts.resolve(line, store, path)
             if record.contract != registered.contract:
                 raise EvidenceError(f"the record of {line.key} belongs to another contract", _again(path))
             found[line.key] = record
-    episodes = tuple(_open(record, objects, store) for record in _in_order(list(found.values())))
-    phases = {phase: scores.read(path) for phase, path in score_paths.items()}
+    ordered = _in_order([found[key] for key in sorted(found, key=_place)])
+    episodes = tuple(_open(record, objects, store) for record in ordered)
+    phases = {phase: scores.read(score_paths[phase]) for phase in plan.PHASES if phase in score_paths}
     _check_scores(episodes, phases, score_paths)
     return AuditView(
         registered=registered,
@@ -187,6 +190,11 @@ def load(
             for digest in episode.record.candidates
         },
     )
+
+
+def _place(key: EpisodeKey) -> tuple[int, int, int]:
+    """Order of the stages as declared, of the slots by number, of the arms as declared."""
+    return list(plan.STAGES).index(key.stage), key.slot, plan.STAGES[key.stage].arms.index(key.arm)
 
 
 def _open(record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> Episode:
@@ -257,4 +265,6 @@ def _check_scores(
     if wanted:
         digest, number, _ = sorted(wanted)[0]
         key = next(e.key for e in episodes if e.digest == digest)
-        raise EvidenceError(f"candidate {number} of {key} has no score", "Remove the scores folder, run snakemake again")
+        raise EvidenceError(
+            f"candidate {number} of {key} has no score", "Remove the scores folder, run snakemake again"
+        )

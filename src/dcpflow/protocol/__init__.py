@@ -41,6 +41,7 @@ from dcpflow.protocol.model import (
     Status,
     Validity,
 )
+from dcpflow.protocol.plain import plain
 from dcpflow.protocol.registration import Registration, Violation, registration_violations
 from dcpflow.protocol.verdicts import Verdict
 
@@ -80,6 +81,7 @@ __all__ = [
     "Verdict",
     "Violation",
     "decide",
+    "plain",
     "registration_violations",
     "registration_warnings",
 ]

@@ -224,9 +224,7 @@ def _range(info: FieldInfo) -> str:
         return "a list of names"
     if "str" in kind:
         return "one line of text" + (" or null" if "None" in kind else "")
-    bounds = {
-        name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)
-    }
+    bounds = {name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)}
     noun = "a whole number" if info.annotation is int else "a number"
     low = f"above {bounds['gt']}" if "gt" in bounds else f"from {bounds['ge']}" if "ge" in bounds else ""
     high = f"up to {bounds['le']}" if "le" in bounds else ""
@@ -258,7 +256,9 @@ class Problem:
 
     def __str__(self) -> str:
         where = self.key if self.value is None else f"{self.key} = {self.value}"
-        return f"{where}: {self.fault}; {self.remedy}"
+        line = f"{where}: {self.fault}; {self.remedy}"
+        # Line ends and control characters from the file would break the list, or the terminal.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 class ConfigError(ValueError):
@@ -290,8 +290,8 @@ def load(mapping: Mapping[str, Any]) -> Config:
     if not isinstance(mapping, Mapping):
         fault = f"must be a mapping with some of the sections {', '.join(Config.model_fields)}"
         raise ConfigError([Problem("(the file)", _shown(mapping), fault, "see config/config.yaml")])
-    malformed: dict[tuple[str | int, ...], Problem] = {}
     cleaned: Any = deepcopy(dict(mapping))
+    malformed: dict[tuple[str | int, ...], Problem] = dict(_drop_keys_that_are_no_text(cleaned, Config))
     while True:
         try:
             config = Config.model_validate(cleaned)
@@ -311,6 +311,20 @@ def load(mapping: Mapping[str, Any]) -> Config:
         order = {key: i for i, (key, _) in enumerate(all_keys())}
         raise ConfigError(sorted(problems, key=lambda p: order.get(p.key, len(order))))
     return config
+
+
+def _drop_keys_that_are_no_text(
+    mapping: dict[Any, Any], section: type[Section], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Problem]]:
+    for name, value in list(mapping.items()):
+        info = section.model_fields.get(name) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            del mapping[name]
+            where = (*path, str(name))
+            fault = f"a key must be text, not {type(name).__name__}"
+            yield where, Problem(".".join(where), None, fault, "remove it")
+        elif info and (inner := section_of(info)) and isinstance(value, dict):
+            yield from _drop_keys_that_are_no_text(value, inner, (*path, name))
 
 
 def _written_path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
@@ -356,8 +370,6 @@ def _malformed(path: tuple[str | int, ...], detail: Mapping[str, Any], cleaned: 
         value = value[name]
     if kind == "extra_forbidden":
         return Problem(key, None, "unknown key", _meant(path))
-    if kind == "invalid_key":
-        return Problem(key, None, f"a key must be text, not {type(path[-1]).__name__}", "remove it")
     info = _definition(path)
     if (section := section_of(info)) is not None:
         return _no_section(key, value, section)
@@ -459,9 +471,7 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
         problem = Problem(key, _shown(violation.value), _must_be(words, violation.rule), remedy)
         # A rule that looks at this key alone says of nonsense what it says of this value; R4's words name the
         # method that goes with the scope.
-        alone = (
-            violation.allowed in {v.allowed for v in _violations_of_nonsense(key)} and violation.rule != "R4"
-        )
+        alone = violation.allowed in {v.allowed for v in _violations_of_nonsense(key)} and violation.rule != "R4"
         yield problem, (key,) if alone else ("claim", "design", "thresholds")
     yield from _claim_contradictions(config.claim, config.thresholds.alpha.family_max_audits)
     yield from _number_contradictions(config)

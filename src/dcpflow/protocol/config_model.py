@@ -32,9 +32,7 @@ class Section(BaseModel):
 class Roles(Section):
     """Who takes part in the audit, as free text."""
 
-    claimant: str = Field(
-        "the authors of dcpflow", pattern=ONE_LINE, description="Who makes the discovery claim."
-    )
+    claimant: str = Field("the authors of dcpflow", pattern=ONE_LINE, description="Who makes the discovery claim.")
     auditor: str = Field(
         "the authors of dcpflow",
         pattern=ONE_LINE,
@@ -54,14 +52,11 @@ class Claim(Section):
 
     id: str = Field("sqlite-web", description="Name of the claim.")
     statement: str = Field(
-        "The agent finds, by its own experiments, four partial indexes that serve the database's hidden "
-        "heavy queries.",
+        "The agent finds, by its own experiments, four partial indexes that serve the database's hidden heavy queries.",
         pattern=ONE_LINE,
         description="What is claimed, in one sentence.",
     )
-    family: str = Field(
-        "sqlite-web-family", description="Name of the family of audits that shares one error budget."
-    )
+    family: str = Field("sqlite-web-family", description="Name of the family of audits that shares one error budget.")
     slot: str = Field(
         "sqlite-web-audit-1", description="Name of this audit within its family; every audit takes a new one."
     )
@@ -75,8 +70,7 @@ class Claim(Section):
     )
     necessity: bool = Field(
         False,
-        description="Also claim that neutral feedback does not suffice. Needs grade `evidence` and about "
-        "104 pairs.",
+        description="Also claim that neutral feedback does not suffice. Needs grade `evidence` and about 104 pairs.",
     )
     attribution: Literal["autonomous_agent", "agent_given_fixed_human_input", "human_agent_joint"] = Field(
         "autonomous_agent", description="To whom the discovery is attributed."
@@ -114,9 +108,7 @@ class Agent(Section):
         "builtin", description="How the agent is started; `builtin` means one that ships with dcpflow."
     )
     name: str = Field("index_designer", pattern=ONE_LINE, description="Which agent of that kind.")
-    model_id: str = Field(
-        "dcpflow-index-designer-1", description="The model behind the agent, with its version."
-    )
+    model_id: str = Field("dcpflow-index-designer-1", description="The model behind the agent, with its version.")
     settings: Mapping[str, JsonValue] = Field(
         {}, description="The agent's own settings; what is left out takes the agent's defaults."
     )
@@ -127,8 +119,7 @@ class Information(Section):
 
     checkpoint: Literal["before_first_experiment"] = Field(
         "before_first_experiment",
-        description="Where the feedback branches start: after the target's reading, before its first "
-        "experiment.",
+        description="Where the feedback branches start: after the target's reading, before its first experiment.",
     )
 
 
@@ -295,17 +286,13 @@ class Alpha(Section):
         "without those of Gate 3).",
         json_schema_extra={"unit": "probability"},
     )
-    main: float = Field(
-        0.005, description="Gate 1: the gain's interval.", json_schema_extra={"unit": "probability"}
-    )
+    main: float = Field(0.005, description="Gate 1: the gain's interval.", json_schema_extra={"unit": "probability"})
     score: float = Field(
         0.005,
         description="Gate 2: all comparisons with the claimed artifact together; split over `gate2.m_max`.",
         json_schema_extra={"unit": "probability"},
     )
-    recovery: float = Field(
-        0.01, description="Gate 2: the zero-hit bound.", json_schema_extra={"unit": "probability"}
-    )
+    recovery: float = Field(0.01, description="Gate 2: the zero-hit bound.", json_schema_extra={"unit": "probability"})
     adequacy: float = Field(
         0.005, description="Gate 2: the positive controls' bound.", json_schema_extra={"unit": "probability"}
     )

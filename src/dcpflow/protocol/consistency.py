@@ -57,9 +57,7 @@ def gate2_faults(reg: Registration, evidence: Gate2Evidence) -> tuple[Fault, ...
     )
 
 
-def outcome_faults(
-    place: str, row: Attempt | Branch, blocks: frozenset[Stake], index: int
-) -> Iterator[Fault]:
+def outcome_faults(place: str, row: Attempt | Branch, blocks: frozenset[Stake], index: int) -> Iterator[Fault]:
     """Whether an attempt's or branch's result agrees with how it ended."""
     if row.outcome is Outcome.ARTIFACT:
         if not is_explicit(row.artifact_digest):
@@ -160,7 +158,7 @@ def _draw_faults(attempts: Sequence[Attempt]) -> Iterator[Fault]:
     for index, attempt in enumerate(attempts):
         if len(units.get(attempt.independent_unit, ())) > 1:
             detail = f"independent unit {attempt.independent_unit!r} comes from more than one draw"
-            yield Fault("draw_of_unit", f"attempts[{index}]", detail, CHALLENGERS, index)
+            yield Fault("draw_of_unit", f"attempts[{index}]", detail, CORE_ONLY, index)
         if len(draws.get(attempt.draw_receipt, ())) > 1:
             detail = f"draw {attempt.draw_receipt!r} is used for more than one independent unit"
             yield Fault("draw_reused", f"attempts[{index}]", detail, CHALLENGERS, index)
@@ -184,9 +182,7 @@ def _number_faults(reg: Registration, evidence: Gate2Evidence) -> Iterator[Fault
         detail = f"{successes} successes in {trials} trials"
         yield Fault("positive_controls", "adequacy.positive_controls", detail, CORE_ONLY)
     if not is_explicit(evidence.adequacy.calibration_id):
-        yield Fault(
-            "calibration_id", "adequacy.calibration_id", "positive controls without a name", CORE_ONLY
-        )
+        yield Fault("calibration_id", "adequacy.calibration_id", "positive controls without a name", CORE_ONLY)
 
 
 def _in_unit_interval(values: Iterable[float]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -95,10 +96,11 @@ def decide(
     one: Gate1Result | None = None
     two: RecoveryResult | None = None
     three: Gate3Result | None = None
+    all_faults += gate1_faults(gate1) + gate2_faults(reg, gate2)
+    if gate3 is not None:
+        all_faults += gate3_faults(reg, gate2, gate3, gate1.claimed)
     if not violations:  # O2
-        all_faults += gate1_faults(gate1) + gate2_faults(reg, gate2)
         if gate3 is not None:
-            all_faults += gate3_faults(reg, gate2, gate3, gate1.claimed)
             three, unforeseen = _feedback(reg, gate1, gate2, gate3, all_faults)
             all_faults += unforeseen
         two = _challengers(reg, gate1, gate2, all_faults)
@@ -138,8 +140,16 @@ def _challengers(
     if blocking_all(faults, Stake.CHALLENGER_HIT):
         return None
     blocked = blocked_indices(faults, Stake.CHALLENGER_HIT)
-    clean = tuple(attempt for index, attempt in enumerate(gate2.attempts) if index not in blocked)
-    result = evaluate_gate2(reg, replace(gate2, attempts=clean), gate1.claimed)
+    draws = Counter(attempt.draw_receipt for attempt in gate2.attempts)
+    # Attempts that share a draw lean on one another's records, so none of them stands alone.
+    candidates = tuple(
+        attempt
+        for index, attempt in enumerate(gate2.attempts)
+        if index not in blocked and draws[attempt.draw_receipt] == 1
+    )
+    rows = evaluate_gate2(reg, replace(gate2, attempts=candidates), gate1.claimed).attempts
+    compared = tuple(attempt for attempt, row in zip(candidates, rows, strict=True) if row.difference is not None)
+    result = evaluate_gate2(reg, replace(gate2, attempts=compared), gate1.claimed)
     return result if result.recovery is Recovery.RECOVERED else None
 
 
@@ -159,9 +169,7 @@ def _feedback(
     unforeseen: tuple[Fault, ...] = ()
     for blocks in (EVIDENCE_ONLY, NEUTRAL_DISCLOSURE):
         try:
-            return evaluate_gate3(
-                reg, gate3, gate1.claimed, gate2.conditions, faults + unforeseen
-            ), unforeseen
+            return evaluate_gate3(reg, gate3, gate1.claimed, gate2.conditions, faults + unforeseen), unforeseen
         except (ArithmeticError, LookupError, ValueError) as error:
             unforeseen += (Fault("evaluation_error", "gate3", f"{type(error).__name__}: {error}", blocks),)
     return evaluate_gate3(reg, gate3, gate1.claimed, gate2.conditions, faults + unforeseen), unforeseen

@@ -19,6 +19,7 @@ from dcpflow.protocol.pairs import (
     binary_utility,
     continuous_utility,
     replaced_pair,
+    unresolved_pair,
 )
 from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.protocol.replacements import Ledger
@@ -36,7 +37,8 @@ class EffectResult:
         pairs: One row for each started pair, in order.
         started: Number of pairs on record.
         analysed: Number of differences.
-        unresolved: What stands between them and the registered number; 0 is needed for a decision.
+        unresolved: Unresolved pairs, and one more if the registered number of differences is missed; a
+            decision needs 0.
         excluded: Pairs left out as lost to infrastructure.
         rates: Health of the arms (truthful, neutral).
         health_faults: Failures of G3.10.
@@ -79,12 +81,15 @@ def evaluate_effect(
         return continuous_utility(branch, reg.worst_utility, scores_required=True)
 
     replaced = set(ledger.replaced)
+    complete = _design_complete(evidence)
     rows = tuple(
-        replaced_pair(pair) if index in replaced else analyse_pair(pair, utility)
+        replaced_pair(pair)
+        if index in replaced
+        else (analyse_pair(pair, utility) if complete else unresolved_pair(pair, "the design is not complete"))
         for index, pair in enumerate(evidence.pairs)
     )
     values = [row.difference for row in rows if row.difference is not None]
-    unresolved = _unresolved(reg, evidence, rows, len(values))
+    unresolved = _unresolved(reg, rows, len(values)) if complete else len(ledger.terminal)
     rates = arm_rates(evidence.pairs, [evidence.pairs[index] for index in ledger.terminal])
     health = tuple(_health_faults(reg, rates))
     difference = interval(reg.feedback_interval_method, values, 1.0 - reg.alpha_evidence)
@@ -104,17 +109,15 @@ def evaluate_effect(
     )
 
 
-def _unresolved(
-    reg: Registration, evidence: Gate3Evidence, rows: tuple[PairResult, ...], analysed: int
-) -> int:
-    """G3.9: the effect is decided on exactly the registered number of pairs, of a complete design, or not."""
+def _design_complete(evidence: Gate3Evidence) -> bool:
+    """G3.9, first half: without a complete design no pair is analysed."""
+    return evidence.design_checks_pass and evidence.stopping_rule_pass and evidence.registered_pairs_complete
+
+
+def _unresolved(reg: Registration, rows: tuple[PairResult, ...], analysed: int) -> int:
+    """G3.9, second half: unresolved pairs, and one more if the registered number of differences is missed."""
     unresolved = sum(row.status is PairStatus.UNRESOLVED for row in rows)
-    complete = (
-        evidence.design_checks_pass and evidence.stopping_rule_pass and evidence.registered_pairs_complete
-    )
-    if not complete or analysed != reg.feedback_pairs:
-        return max(unresolved, abs(reg.feedback_pairs - analysed), 1)
-    return unresolved
+    return unresolved + (analysed != reg.feedback_pairs)
 
 
 def _health_faults(reg: Registration, rates: ArmRates) -> Iterator[Fault]:

@@ -154,12 +154,7 @@ def evaluate_recovery(
         bound_alpha: Error of the zero-hit bound.
         rho: Largest bound that still counts as "not recovered".
     """
-    rows = _mark_independent(
-        [
-            (attempt, classify(reg, attempt, claimed, contract_digest, distribution_digest))
-            for attempt in attempts
-        ]
-    )
+    rows = classify_all(reg, attempts, claimed, contract_digest, distribution_digest)
     statuses = Counter(row.status for row in rows)
     hits, unresolved = statuses[AttemptStatus.CONFIRMED_HIT], statuses[AttemptStatus.UNRESOLVED]
     independent = sum(row.independent for row in rows)
@@ -204,6 +199,25 @@ def evaluate_recovery(
 # --- one attempt (G2.1 to G2.9) ----------------------------------------------------------------------------
 
 
+def classify_all(
+    reg: Registration,
+    attempts: Sequence[Attempt],
+    claimed: ScoredArtifact,
+    contract_digest: str,
+    distribution_digest: str,
+) -> tuple[AttemptResult, ...]:
+    """Classify the attempts of one arm; of each independent draw the first counted one counts (G2.9)."""
+    seen: set[str] = set()
+    rows = []
+    for attempt in attempts:
+        row = classify(reg, attempt, claimed, contract_digest, distribution_digest)
+        if row.counted and _is_independent(attempt) and attempt.independent_unit not in seen:
+            seen.add(attempt.independent_unit)
+            row = replace(row, independent=True)
+        rows.append(row)
+    return tuple(rows)
+
+
 def classify(
     reg: Registration,
     attempt: Attempt,
@@ -235,16 +249,12 @@ def classify_outcome(  # noqa: PLR0911  (one return for each rule)
         if attempt.scores is None and attempt.infrastructure_independent:
             status = AttemptStatus.INFRASTRUCTURE_INVALID
             return _row(attempt, status, "G2.4", "lost to infrastructure, independently of the agent")
-        return _row(
-            attempt, AttemptStatus.UNRESOLVED, "G2.4", "loss not shown to be independent of the agent"
-        )
+        return _row(attempt, AttemptStatus.UNRESOLVED, "G2.4", "loss not shown to be independent of the agent")
     # G2.5
     if attempt.outcome is Outcome.MODEL_FAILURE:
         if attempt.scores is None and attempt.validity is not Validity.VALID:
             return _row(attempt, AttemptStatus.MODEL_FAILURE, "G2.5", "the agent committed no artifact")
-        return _row(
-            attempt, AttemptStatus.UNRESOLVED, "G2.5", "a failure that has a valid or scored artifact"
-        )
+        return _row(attempt, AttemptStatus.UNRESOLVED, "G2.5", "a failure that has a valid or scored artifact")
     # G2.6
     if attempt.outcome is Outcome.EXECUTION_CONTRACT_VIOLATION:
         status = AttemptStatus.EXECUTION_CONTRACT_VIOLATION
@@ -316,18 +326,6 @@ def _row(
     )
 
 
-def _mark_independent(classified: Sequence[tuple[Attempt, AttemptResult]]) -> tuple[AttemptResult, ...]:
-    """G2.9: of each independent draw, the first counted attempt stands in the bound's n."""
-    seen: set[str] = set()
-    rows = []
-    for attempt, row in classified:
-        first = row.counted and _is_independent(attempt) and attempt.independent_unit not in seen
-        if first:
-            seen.add(attempt.independent_unit)
-        rows.append(replace(row, independent=first))
-    return tuple(rows)
-
-
 def _is_independent(attempt: Attempt) -> bool:
     return attempt.independent and bool(attempt.independent_unit)
 
@@ -368,10 +366,11 @@ def _adequacy_faults(reg: Registration, adequacy: Adequacy, recall: float | None
 
 
 def _control_recall(reg: Registration, adequacy: Adequacy) -> float | None:
-    successes, trials = adequacy.positive_control_successes, adequacy.positive_control_trials
-    if not (trials >= 1 and 0 <= successes <= trials):
+    if not adequacy.controls_on_record:
         return None
-    return success_lower_bound(successes, trials, reg.alpha_adequacy)
+    return success_lower_bound(
+        adequacy.positive_control_successes, adequacy.positive_control_trials, reg.alpha_adequacy
+    )
 
 
 def _composition_faults(reg: Registration, attempts: Sequence[Attempt]) -> tuple[Fault, ...]:

@@ -48,10 +48,13 @@ def unbounded(n: int = 0, mean: float = math.nan) -> Interval:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The exactly rounded sum over the count; NaN for no values and for values that are not finite."""
+    """The exactly rounded sum over the count; NaN for no values, and where the sum is not finite."""
     if not values or not all(map(math.isfinite, values)):
         return math.nan
-    return math.fsum(values) / len(values)
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.nan
 
 
 def differences(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:

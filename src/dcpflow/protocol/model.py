@@ -174,6 +174,13 @@ class Adequacy:
     calibration_id: str = ""
     checks_digest: str = ""
 
+    @property
+    def controls_on_record(self) -> bool:
+        """Whether the two counts can be a result of positive controls."""
+        return 1 <= self.positive_control_trials <= 2**53 and (
+            0 <= self.positive_control_successes <= self.positive_control_trials
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:

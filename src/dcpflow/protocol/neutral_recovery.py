@@ -22,7 +22,7 @@ from dcpflow.protocol.faults import (
     blocking,
     blocking_all,
 )
-from dcpflow.protocol.gate2 import AttemptResult, RecoveryResult, classify, evaluate_recovery
+from dcpflow.protocol.gate2 import AttemptResult, RecoveryResult, classify_all, evaluate_recovery
 from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
@@ -46,15 +46,21 @@ class NeutralResult:
         recovery: The answer.
         reason: In words.
         terminal: The rules of 1.4 on the terminal pairs; None where a fault of the neutral records forbids.
-        witnesses: Confirmed hits whose own records are clean, replaced pairs included.
+        rows: What every neutral branch with clean records of its own came to, replaced pairs included; empty
+            where a fault forbids the use of any.
         in_challenger_scope: Whether neutral branches are challengers (G3.22).
     """
 
     recovery: Recovery
     reason: str
     terminal: RecoveryResult | None
-    witnesses: tuple[AttemptResult, ...]
+    rows: tuple[AttemptResult, ...]
     in_challenger_scope: bool
+
+    @property
+    def witnesses(self) -> tuple[AttemptResult, ...]:
+        """Confirmed hits whose own records are clean (G3.21)."""
+        return tuple(row for row in self.rows if row.status is AttemptStatus.CONFIRMED_HIT)
 
     @property
     def refutes_core(self) -> bool:
@@ -87,23 +93,27 @@ def evaluate_neutral(
         faults: All faults; those that block ``NEUTRAL_HIT`` or ``NEUTRAL_LEDGER`` count here.
     """
     faults = tuple(faults)
-    witnesses: tuple[AttemptResult, ...] = ()
+    rows: tuple[AttemptResult, ...] = ()
     if not blocking_all(faults, Stake.NEUTRAL_HIT):
-        witnesses = _witnesses(reg, evidence, claimed, blocked_indices(faults, Stake.NEUTRAL_HIT))
+        rows = _clean_rows(reg, evidence, claimed, blocked_indices(faults, Stake.NEUTRAL_HIT))
+    hits = sum(row.status is AttemptStatus.CONFIRMED_HIT for row in rows)
     terminal = None
     if not blocking(faults, Stake.NEUTRAL_LEDGER):
         terminal = _terminal_recovery(reg, evidence, claimed, ledger)
-    if witnesses:
-        recovery, reason = Recovery.RECOVERED, f"{len(witnesses)} neutral branches recovered the outcome"
+    if hits:
+        recovery, reason = Recovery.RECOVERED, f"neutral branches that recovered the outcome: {hits}"
     elif terminal is None:
         recovery, reason = Recovery.INCONCLUSIVE, "the neutral records are not clean"
     else:
         recovery, reason = terminal.recovery, terminal.reason
+        if recovery is Recovery.NOT_RECOVERED_WITHIN_SCOPE and blocking(faults, Stake.EVIDENCE):
+            # That nothing was recovered says something only within a sound experiment.
+            recovery, reason = Recovery.INCONCLUSIVE, "the feedback experiment may not be evaluated"
     return NeutralResult(
         recovery=recovery,
         reason=reason,
         terminal=terminal,
-        witnesses=witnesses,
+        rows=rows,
         in_challenger_scope=in_challenger_scope(reg, evidence, challengers),
     )
 
@@ -124,22 +134,17 @@ def _terminal_recovery(
     )
 
 
-def _witnesses(
+def _clean_rows(
     reg: Registration, evidence: Gate3Evidence, claimed: ScoredArtifact, blocked: Collection[int]
 ) -> tuple[AttemptResult, ...]:
-    """G3.21: hits whose own records are clean, whatever is wrong elsewhere."""
-    rows = (
-        classify(
-            reg,
-            neutral_attempt(reg, evidence, pair),
-            claimed,
-            reg.neutral_recovery_contract_digest,
-            reg.pair_distribution_digest,
-        )
-        for index, pair in enumerate(evidence.pairs)
-        if index not in blocked
+    """G3.21: neutral branches whose own records are clean, whatever is wrong elsewhere."""
+    return classify_all(
+        reg,
+        [neutral_attempt(reg, evidence, p) for index, p in enumerate(evidence.pairs) if index not in blocked],
+        claimed,
+        reg.neutral_recovery_contract_digest,
+        reg.pair_distribution_digest,
     )
-    return tuple(row for row in rows if row.status is AttemptStatus.CONFIRMED_HIT)
 
 
 def neutral_attempt(reg: Registration, evidence: Gate3Evidence, pair: FeedbackPair) -> Attempt:
@@ -168,9 +173,7 @@ def in_challenger_scope(reg: Registration, evidence: Gate3Evidence, challengers:
     )
 
 
-def neutral_contract_faults(
-    reg: Registration, evidence: Gate3Evidence, challengers: Conditions
-) -> Iterator[Fault]:
+def neutral_contract_faults(reg: Registration, evidence: Gate3Evidence, challengers: Conditions) -> Iterator[Fault]:
     """G3.20: whether the neutral arm ran under the registered contract, with the challengers' information."""
     arm = (
         ("neutral_contract_digest", reg.neutral_contract_digest),

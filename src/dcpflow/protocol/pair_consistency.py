@@ -87,9 +87,7 @@ def _neutral_audit_faults(evidence: Gate3Evidence) -> Iterator[Fault]:
     contract = evidence.neutral_contract_audit_pass
     audited = evidence.paired_contract_audit_pass if contract is None else contract
     if not audited:
-        yield Fault(
-            "neutral_contract_audit", "gate3", "the neutral contract's audit did not pass", NEUTRAL_ARM
-        )
+        yield Fault("neutral_contract_audit", "gate3", "the neutral contract's audit did not pass", NEUTRAL_ARM)
     if not evidence.neutral_channel_audit_pass:
         yield Fault("neutral_channel_audit", "gate3", "the neutral channel's audit did not pass", NEUTRAL_ARM)
 
@@ -106,9 +104,7 @@ def _experiment_faults(reg: Registration, evidence: Gate3Evidence) -> Iterator[F
             yield Fault(key, f"gate3.{key}", f"{value!r}, registered {expected!r}", EVIDENCE_ONLY)
 
 
-def _attempt_budget_faults(
-    reg: Registration, gate2: Gate2Evidence, evidence: Gate3Evidence
-) -> Iterator[Fault]:
+def _attempt_budget_faults(reg: Registration, gate2: Gate2Evidence, evidence: Gate3Evidence) -> Iterator[Fault]:
     """Each branch may be compared with A*, and the per-attempt error is split over all comparisons."""
     comparisons = len(gate2.attempts) + 2 * len(evidence.pairs)
     if comparisons > reg.max_attempts:
@@ -125,9 +121,7 @@ def _neutral_adequacy_faults(gate2: Gate2Evidence, evidence: Gate3Evidence) -> I
             yield Fault(f"neutral_{key}", f"neutral_adequacy.{key}", "not the challengers'", EVIDENCE_ONLY)
 
 
-def _feedback_pair_faults(
-    reg: Registration, evidence: Gate3Evidence, claimed: ScoredArtifact
-) -> Iterator[Fault]:
+def _feedback_pair_faults(reg: Registration, evidence: Gate3Evidence, claimed: ScoredArtifact) -> Iterator[Fault]:
     pairs = evidence.pairs
     yield from _pair_identity_faults("pairs", pairs, NEUTRAL_ARM)
     for index, pair in enumerate(pairs):
@@ -237,9 +231,7 @@ def _pair_identity_faults(
             yield Fault("replacement_canonical", f"{place}[{index}].replacement_of", detail, blocks, index)
 
 
-def _branch_faults(
-    place: str, branch: Branch, contract: str, blocks: frozenset[Stake], index: int
-) -> Iterator[Fault]:
+def _branch_faults(place: str, branch: Branch, contract: str, blocks: frozenset[Stake], index: int) -> Iterator[Fault]:
     if branch.contract_digest != contract:
         detail = f"{branch.contract_digest!r}, registered {contract!r}"
         yield Fault("branch_contract", place, detail, blocks, index)

@@ -21,7 +21,7 @@ from dcpflow.protocol.model import (
     Validity,
 )
 from dcpflow.protocol.registration import Registration
-from dcpflow.protocol.replacements import is_clean_loss
+from dcpflow.protocol.replacements import is_clean_loss, lost_independently
 
 UTILITY_SLACK: Final = 1e-12
 """Largest difference between a recorded utility and the mean of the scores that it stands for."""
@@ -96,6 +96,11 @@ def analyse_pair(pair: FeedbackPair | NullPair, utility: Callable[[Branch], Util
 def replaced_pair(pair: FeedbackPair | NullPair) -> PairResult:
     """The row of a replaced pair: on record, not analysed (G3.2)."""
     return _row(pair, PairStatus.REPLACED, "lost to infrastructure; the pair that replaces it is analysed")
+
+
+def unresolved_pair(pair: FeedbackPair | NullPair, reason: str) -> PairResult:
+    """The row of a pair that cannot be analysed."""
+    return _row(pair, PairStatus.UNRESOLVED, reason)
 
 
 def _row(pair: FeedbackPair | NullPair, status: PairStatus, reason: str) -> PairResult:
@@ -180,7 +185,8 @@ class ArmRates:
     Attributes:
         valid: Share of valid artifacts in each arm.
         failed: Share of model failures and invalid artifacts in each arm.
-        infrastructure: Share of all started pairs that were lost to infrastructure.
+        infrastructure: Share of all started pairs that were lost to infrastructure. (A loss not shown to be
+            independent of the agent leaves its pair unresolved instead.)
     """
 
     valid: tuple[float, float]
@@ -206,7 +212,7 @@ def arm_rates(
     return ArmRates(
         valid=(share(0, _is_valid), share(1, _is_valid)),
         failed=(share(0, _is_failure), share(1, _is_failure)),
-        infrastructure=sum(map(_lost, started)) / len(started) if started else 0.0,
+        infrastructure=sum(map(lost_independently, started)) / len(started) if started else 0.0,
     )
 
 

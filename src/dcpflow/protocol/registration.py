@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
@@ -38,6 +37,9 @@ FAILURE_RATE_CAP: Final = 0.20
 MIN_PAIRS: Final = 2
 BUDGET_SLACK: Final = 1e-12
 """Absolute slack of the budget sums (R8, R9, R15): registered decimals are not exact in binary."""
+
+MAX_INTEGER: Final = 2**53
+"""Largest integer that is a number in JSON everywhere."""
 
 CORE_ALPHAS: Final = ("alpha_main", "alpha_score", "alpha_recovery", "alpha_adequacy")
 EVIDENCE_ALPHAS: Final = ("alpha_evidence", "alpha_null", "alpha_neutral")
@@ -265,19 +267,15 @@ def registration_violations(reg: Registration) -> tuple[Violation, ...]:
 
 def is_number(value: object) -> TypeGuard[float]:
     """A finite int or float; a bool is no number."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return is_integer(value) and abs(value) <= sys.float_info.max
+    return math.isfinite(value) if isinstance(value, float) else is_integer(value)
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """An int; a bool is none, and neither is 2.0."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """An int that a float can hold exactly; a bool is none, and neither is 2.0."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER
 
 
-def _within(
-    low: float, high: float, *, open_low: bool = False, open_high: bool = False
-) -> Callable[[object], bool]:
+def _within(low: float, high: float, *, open_low: bool = False, open_high: bool = False) -> Callable[[object], bool]:
     def test(value: object) -> bool:
         return (
             is_number(value)
@@ -339,15 +337,11 @@ def _gate1(reg: Registration) -> Iterator[Violation]:
     yield from _check(reg, "R4", ("inference_scope",), scopes, " or ".join(method))
     if scopes(reg.inference_scope):
         required = method[reg.inference_scope]
-        yield from _check(
-            reg, "R4", ("interval_method",), _one_of(required), f"{required} for {reg.inference_scope}"
-        )
+        yield from _check(reg, "R4", ("interval_method",), _one_of(required), f"{required} for {reg.inference_scope}")
     yield from _check(reg, "R4", ("score_range_id",), _one_of(UNIT_INTERVAL), UNIT_INTERVAL)
     yield from _check(reg, "R5", ("delta_min",), _within(0, math.inf, open_low=True), "finite and above 0")
     yield from _check(reg, "R5", ("kappa",), _within(0, 1, open_high=True), "at least 0 and below 1")
-    admissible = (
-        is_number(reg.delta_min) and is_number(reg.kappa) and 0 <= reg.kappa < 1 and reg.delta_min > 0
-    )
+    admissible = is_number(reg.delta_min) and is_number(reg.kappa) and 0 <= reg.kappa < 1 and reg.delta_min > 0
     # The product can round up to delta_min, and then "recovers" would not mean "beats the baseline".
     if admissible and not reg.epsilon < reg.delta_min:
         yield Violation("kappa", reg.kappa, "such that kappa * delta_min < delta_min", "R5")
@@ -356,17 +350,11 @@ def _gate1(reg: Registration) -> Iterator[Violation]:
 def _gate2(reg: Registration) -> Iterator[Violation]:
     cap = _within(0, RHO_CAP, open_low=True)
     yield from _check(reg, "R6", ("rho",), cap, f"above 0 and at most {RHO_CAP}")
-    yield from _check(
-        reg, "R6", ("max_attempts", "min_independent"), _integer_from(1), "an integer of at least 1"
-    )
+    yield from _check(reg, "R6", ("max_attempts", "min_independent"), _integer_from(1), "an integer of at least 1")
     recall, valid = _within(CONTROL_RECALL_FLOOR, 1), _within(VALID_RATE_FLOOR, 1)
     failures = _within(0, FAILURE_RATE_CAP)
-    yield from _check(
-        reg, "R7", ("min_control_recall",), recall, f"between {CONTROL_RECALL_FLOOR} (floor) and 1"
-    )
-    yield from _check(
-        reg, "R7", ("min_valid_candidate_rate",), valid, f"between {VALID_RATE_FLOOR} (floor) and 1"
-    )
+    yield from _check(reg, "R7", ("min_control_recall",), recall, f"between {CONTROL_RECALL_FLOOR} (floor) and 1")
+    yield from _check(reg, "R7", ("min_valid_candidate_rate",), valid, f"between {VALID_RATE_FLOOR} (floor) and 1")
     yield from _check(
         reg,
         "R7",
@@ -424,9 +412,7 @@ def _effect(reg: Registration) -> Iterator[Violation]:
     yield from _check(reg, "R13", ("feedback_estimand",), estimands, "continuous or binary")
     if estimands(reg.feedback_estimand):
         mapping, method = UTILITY_MAPPINGS[reg.feedback_estimand], FEEDBACK_METHODS[reg.feedback_estimand]
-        yield from _check(
-            reg, "R13", ("utility_mapping",), _one_of(mapping), f"{mapping} for {reg.feedback_estimand}"
-        )
+        yield from _check(reg, "R13", ("utility_mapping",), _one_of(mapping), f"{mapping} for {reg.feedback_estimand}")
         scopes, methods = (
             ("feedback_inference_scope", "null_inference_scope"),
             ("feedback_interval_method", "null_interval_method"),
@@ -450,9 +436,7 @@ def _pair_numbers(reg: Registration) -> Iterator[Violation]:
         f"an integer of at least {MIN_PAIRS}",
     )
     policies = _one_of(NO_REPLACEMENT, TRANSPORT_REPLACEMENT)
-    yield from _check(
-        reg, "R15", ("replacement_policy",), policies, f"{NO_REPLACEMENT} or {TRANSPORT_REPLACEMENT}"
-    )
+    yield from _check(reg, "R15", ("replacement_policy",), policies, f"{NO_REPLACEMENT} or {TRANSPORT_REPLACEMENT}")
     for key, pairs, rate in (
         ("max_feedback_replacements", reg.feedback_pairs, reg.max_pair_infrastructure_rate),
         ("max_null_replacements", reg.null_pairs, reg.max_infrastructure_rate),
@@ -462,12 +446,8 @@ def _pair_numbers(reg: Registration) -> Iterator[Violation]:
             yield Violation(key, value, "an integer of at least 0", "R15")
         elif reg.replacement_policy == NO_REPLACEMENT and value:
             yield Violation(key, value, f"0 under the policy {NO_REPLACEMENT}", "R15")
-        elif (
-            value and is_integer(pairs) and is_number(rate) and value > (most := replacement_cap(pairs, rate))
-        ):
-            yield Violation(
-                key, value, f"at most {most}, the registered share of the registered pairs", "R15"
-            )
+        elif value and is_integer(pairs) and is_number(rate) and value > (most := replacement_cap(pairs, rate)):
+            yield Violation(key, value, f"at most {most}, the registered share of the registered pairs", "R15")
 
 
 def replacement_cap(pairs: int, rate: float) -> int:

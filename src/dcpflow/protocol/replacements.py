@@ -91,9 +91,7 @@ def read_ledger(
     # G3.3
     for index in terminal:
         if asked < most_replacements and lost_independently(pairs[index]):
-            fault(
-                "replacement_missing", index, "lost to infrastructure, but not replaced although it could be"
-            )
+            fault("replacement_missing", index, "lost to infrastructure, but not replaced although it could be")
     return Ledger(terminal, tuple(replaced), tuple(found))
 
 

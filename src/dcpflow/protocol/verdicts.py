@@ -153,9 +153,7 @@ def evidence_verdict(  # noqa: PLR0911  (one return for each rule)
         return _inconclusive(AUDIT, "E5", reason)
     # E6
     if null.adequacy is not Check.PASS:
-        chance = (
-            null.adequacy is Check.INCONCLUSIVE and null.difference is not None and null.difference.bounded
-        )
+        chance = null.adequacy is Check.INCONCLUSIVE and null.difference is not None and null.difference.bounded
         return _inconclusive(STATISTICAL if chance else AUDIT, "E6", f"null calibration: {null.reason}")
     # E7
     if effect.effect is Effect.SUPPORTED:

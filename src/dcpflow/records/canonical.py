@@ -60,9 +60,7 @@ def decode(data: bytes, where: str) -> Any:
     except UnicodeDecodeError as error:
         raise EvidenceError(f"{where}: not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise EvidenceError(
-            f"{where}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
+        raise EvidenceError(f"{where}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
     except (RecursionError, ValueError) as error:
         raise EvidenceError(f"{where}: not JSON that can be read ({error})") from None
     if _too_deep(value):

@@ -70,7 +70,9 @@ def append(layout: Layout, registered: Registered) -> None:
     if last and last.registration == registered.digest:
         return
     if last and layout.decision.exists():
-        files.write_once(_folder(layout, last.sequence, last.registration) / "decision.json", layout.decision.read_bytes())
+        files.write_once(
+            _folder(layout, last.sequence, last.registration) / "decision.json", layout.decision.read_bytes()
+        )
     sequence = len(known) + 1
     body = {
         "sequence": sequence,

@@ -71,6 +71,11 @@ class Layout:
         return self.root / "evidence"
 
     @property
+    def replay(self) -> Path:
+        """Which conversations replay under their registered channel."""
+        return self.root / "replay" / "channels.json"
+
+    @property
     def decision(self) -> Path:
         """The decision."""
         return self.root / "decision.json"

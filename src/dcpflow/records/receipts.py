@@ -29,7 +29,7 @@ class Receipt:
     record: str
 
 
-def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str, str] = {}) -> None:  # noqa: B006
+def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str, str] = {}) -> None:
     """Write the receipt of committed records, whatever batch they ran in.
 
     Args:

@@ -48,9 +48,7 @@ def contract_digest(parts: dict[str, dict[str, Any]]) -> str:
 
 def registration_digest(parts: dict[str, dict[str, Any]]) -> str:
     """R: digest over the digests of all parts."""
-    return canonical.digest_of(
-        {name: canonical.digest_of(parts[name]) for name in (*CONTRACT_PARTS, *PLAN_PARTS)}
-    )
+    return canonical.digest_of({name: canonical.digest_of(parts[name]) for name in (*CONTRACT_PARTS, *PLAN_PARTS)})
 
 
 def write_contract(folder: Path, parts: dict[str, dict[str, Any]]) -> str:
@@ -117,9 +115,7 @@ def _read_parts(folder: Path, digests: dict[str, str], names: tuple[str, ...]) -
     parts = {}
     for name in names:
         path = part_path(folder, name)
-        part = canonical.decode(
-            files.read(path, f"the registered part {name!r}", _remedy(path)), str(path)
-        )
+        part = canonical.decode(files.read(path, f"the registered part {name!r}", _remedy(path)), str(path))
         if canonical.digest_of(part) != digests.get(name):
             raise EvidenceError(f"the registered part {name!r} was altered: {path}", _remedy(path))
         parts[name] = part

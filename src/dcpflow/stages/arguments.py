@@ -16,9 +16,7 @@ def job_parser(**options: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(**options)  # type: ignore[arg-type]
     parser.add_argument("--results", type=Path, required=True, help="the results folder")
     parser.add_argument("--nonce-file", type=Path, required=True, help="the file of the sealed nonce")
-    parser.add_argument(
-        "--public-randomness", default="", help="given by an auditor or a beacon after registration"
-    )
+    parser.add_argument("--public-randomness", default="", help="given by an auditor or a beacon after registration")
     return parser
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def before_first_experiment(transcript: list[dict[str, str]]) -> list[dict[str, 
         One ``{"request", "reply"}`` for each earlier exchange that the harness understood.
     """
     history = []
-    for asked, answered in zip(transcript[1:], transcript[2:], strict=False):
+    for asked, answered in pairwise(transcript[1:]):
         if asked["from"] != "agent" or answered["from"] != "harness" or "line" not in asked:
             continue
         reply = json.loads(answered["line"])

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes import plan
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import checks, decision, tables
 from dcpflow.evidence.view import AuditView
 from dcpflow.protocol.config import Config
-from dcpflow.records import canonical, files, history, public
+from dcpflow.records import canonical, files, history, plan, public
 from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.registration import Registered
 from dcpflow.stages.evidence import Evidence, collect, read_tables
 from dcpflow.stages.laboratory import Job
@@ -22,23 +22,63 @@ from dcpflow.tasks import load_task
 
 def decide(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> None:
     """Write ``decision.json`` and the table of checks."""
+    found, rows = reach(job, receipts, scores)
+    tables.write(job.layout.evidence / "checks.parquet", "checks", rows, job.registration.digest)
+    files.write_atomic(job.layout.decision, canonical.encode(found) + b"\n")
+
+
+def verify(job: Job) -> dict[str, Any]:
+    """Reach the decision of a results folder again and hold it against the one that stands there.
+
+    Follows every digest on the way: registration, history, receipts, records, transcripts, candidates, scores, tables.
+
+    Returns:
+        The decision.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign, or the decision does not follow from the evidence.
+    """
+    root, path = job.layout.root, job.layout.decision
+    remedy = f"To decide again: rm -f '{path}' and run snakemake again"
+    written = files.read(path, "the decision", remedy)
+    receipts = sorted(
+        path for stage in plan.STAGES for path in (root / stage).rglob("b*.json") if path.stem[1:].isdigit()
+    )
+    scores = {path.stem: path for path in sorted((root / "scores").glob("*.json"))}
+    found, rows = reach(job, receipts, scores)
+    if canonical.encode(found) + b"\n" != written:
+        raise EvidenceError(f"{path} is not the decision that its evidence gives", remedy)
+    checks_path = job.layout.evidence / "checks.parquet"
+    if tables.rows_digest("checks", tables.read(checks_path, "checks")) != tables.rows_digest("checks", rows):
+        raise EvidenceError(
+            f"the table {checks_path} is not what the evidence gives",
+            f"To make it again: rm -f '{checks_path}' '{path}' and run snakemake again",
+        )
+    return found
+
+
+def reach(
+    job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The decision and the rows of the table of checks, from the evidence; writes nothing.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign.
+    """
     registered = job.registration
     past = _history_up_to(job, registered)
     evidence = collect(job, receipts, scores)
     read_tables(job, evidence, job.layout.evidence)
-    facts = _facts(job, evidence, past)
+    facts = _facts(job, evidence)
     outcome = decision.reach(evidence.view, facts, config_of(registered))
     found = decision.document(outcome)
-    found["tables"] = evidence.digests
+    found["rests_on"]["tables"] = evidence.digests
     found["registration"]["amendments"] = _amendments(past)
     found["confirmatory"] = None
     if past[0].registration != registered.digest:
-        changes = list(history.changes(past[0].parts, registered.parts))
-        decision.mark_exploratory(found, changes)
+        decision.mark_exploratory(found, list(history.changes(past[0].parts, registered.parts)))
         found["confirmatory"] = _confirmatory(job, evidence.view, facts, past[0])
-    rows = [_check_row(check) for check in outcome.checks]
-    tables.write(job.layout.evidence / "checks.parquet", "checks", rows, registered.digest)
-    files.write_atomic(job.layout.decision, canonical.encode(found) + b"\n")
+    return found, [_check_row(check) for check in outcome.checks]
 
 
 def config_of(registered: Registered) -> Config:
@@ -63,7 +103,7 @@ def _history_up_to(job: Job, registered: Registered) -> list[history.Entry]:
     return past[:1] if past[0].registration == registered.digest else past
 
 
-def _facts(job: Job, evidence: Evidence, past: Sequence[history.Entry]) -> checks.AuditFacts:
+def _facts(job: Job, evidence: Evidence) -> checks.AuditFacts:
     view = evidence.view
     episodes = {
         row["record"]: {name: row[name] for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool"}
@@ -91,23 +131,18 @@ def _drawn_order(draws: Draws, phase: str, view: AuditView) -> bool:
 def _unlisted(job: Job, view: AuditView) -> list[str]:
     """Started attempts of registered slots that no receipt lists, and registered slots without an episode."""
     design = view.registered.config("design")
-    listed = {(e.record.stage, e.record.slot, e.record.arm, e.record.attempt) for e in view.episodes}
+    listed = {(episode.key, episode.record.attempt) for episode in view.episodes}
     found = []
     for path in sorted(job.store.root.glob("*/*/*/*")):
-        stage, slot, arm, attempt = path.parts[-4:]
-        place = (stage, int(slot), arm, int(attempt))
-        if stage in plan.STAGES and place[1] <= plan.slots(stage, design) and place not in listed:
-            found.append(f"{stage} slot {place[1]} ({arm}), attempt {attempt}")
-    required = [stage for stage, kind in plan.STAGES.items() if not kind.replaces]
-    if not view.checkpoint:
-        required = [stage for stage in required if stage in {"target", "challengers", "controls"}]
-    for stage in required:
-        for slot in range(1, plan.slots(stage, design) + 1):
-            found += [
-                f"{key} has no episode"
-                for key in plan.keys(stage, slot)
-                if not any(place[:3] == (key.stage, key.slot, key.arm) for place in listed)
-            ]
+        kind, slot, arm, attempt = path.parts[-4:]
+        key = EpisodeKey(kind, int(slot), arm)
+        if kind in plan.STAGES and key.slot <= plan.slots(kind, design) and (key, int(attempt)) not in listed:
+            found.append(f"{key}, attempt {attempt}")
+    recorded = {key for key, _ in listed}
+    for stage in (stage for phase in view.scores for stage in plan.PHASES[phase]):
+        if not plan.STAGES[stage].replaces:
+            registered = [key for slot in range(1, plan.slots(stage, design) + 1) for key in plan.keys(stage, slot)]
+            found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found
 
 
@@ -123,9 +158,7 @@ def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _confirmatory(
-    job: Job, view: AuditView, facts: checks.AuditFacts, first: history.Entry
-) -> dict[str, Any] | None:
+def _confirmatory(job: Job, view: AuditView, facts: checks.AuditFacts, first: history.Entry) -> dict[str, Any] | None:
     """The decision under the first registration, which an amendment never replaces.
 
     Where the contract is the same it is reached again from the same evidence; where another contract is audited now,
@@ -135,9 +168,8 @@ def _confirmatory(
     if first.contract != view.registered.contract:
         kept = history.kept_decision(job.layout, first)
         return canonical.decode(kept, "the kept decision") if kept else None
-    design = registered.config("design")
-    own = view.restricted(registered, {stage: plan.slots(stage, design) for stage in plan.STAGES})
-    if len(own.of("challengers")) < plan.slots("challengers", design):
+    own = view.restricted(registered)
+    if len(own.of("challengers")) < plan.slots("challengers", registered.config("design")):
         return None
     return decision.document(decision.reach(own, facts, config_of(registered)))
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes import plan
 from dcpflow.episodes.episode import check_draw, settle
-from dcpflow.records import canonical, receipts
+from dcpflow.records import canonical, plan, receipts
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages import checkpoint
 from dcpflow.stages.laboratory import Job
@@ -24,9 +23,7 @@ def run_slots(job: Job, stage: str, first: int, last: int, output: Path, stratum
     records = []
     for slot in range(first, last + 1):
         drawn = plan.draw(job.draws, stage, slot)
-        done = {
-            key: _settle(job, key, seal, stratum=stratum) for key in plan.running_order(stage, slot, drawn)
-        }
+        done = {key: _settle(job, key, seal, stratum=stratum) for key in plan.running_order(stage, slot, drawn)}
         records += [done[key] for key in plan.keys(stage, slot)]
     receipts.write(output, job.contract.digest, records)
 
@@ -57,9 +54,7 @@ def run_replacement(job: Job, stage: str, slot: int, earlier: Sequence[Path], ou
 def resolved(job: Job, paths: Sequence[Path]) -> list[EpisodeRecord]:
     """The records of some receipts, in their order."""
     return [
-        receipts.resolve(line, job.store, path)
-        for path in paths
-        for line in receipts.read(path, job.contract.digest)
+        receipts.resolve(line, job.store, path) for path in paths for line in receipts.read(path, job.contract.digest)
     ]
 
 

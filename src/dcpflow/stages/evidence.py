@@ -10,13 +10,12 @@ from typing import Any
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import rows, tables, view
 from dcpflow.records import stagefile
-from dcpflow.stages import checkpoint
+from dcpflow.stages import checkpoint, replay
 from dcpflow.stages.facts import facts
 from dcpflow.stages.laboratory import Job
 from dcpflow.tasks import load_task
 
 SCHEMA = "dcpflow.evidence/1"
-PHASES = ("target", "challengers", "controls", "pairs")
 TABLES = ("episodes", "candidates", "scores", "controls", "pairs", "null_pairs")
 
 
@@ -45,7 +44,11 @@ def collect(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> E
     seen = view.load(job.layout, receipts, scores, point)
     history: list[dict[str, Any]] = list(point[0]["history"]) if point else []
     task = load_task(job.contract.config("task"))
-    all_rows = rows.all_rows(seen, facts(seen, task, job.draws, history))
+    replayed = replay.read(job.layout.replay)
+    known = facts(seen, task, job.draws, history)
+    for record, fact in known.items():
+        fact["transcript_replays"] = replayed.get(record, False)
+    all_rows = rows.all_rows(seen, known)
     return Evidence(seen, all_rows, {name: tables.rows_digest(name, all_rows[name]) for name in TABLES})
 
 

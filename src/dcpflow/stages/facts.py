@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from dcpflow.episodes import plan, policies
 from dcpflow.episodes.episode import hello
 from dcpflow.evidence.view import AuditView, Episode
-from dcpflow.records import canonical
+from dcpflow.records import canonical, plan
 from dcpflow.records.draws import Draws
 from dcpflow.tasks.base import Task
 
@@ -25,14 +23,11 @@ def facts(view: AuditView, task: Task, draws: Draws, history: Sequence[dict[str,
 
     Returns:
         ``draw_matches``: its draws are those of the committed nonce; ``hello_matches``: it was told exactly what its
-        stage, slot and draws say, nothing more and nothing less; ``constant_replies_match``: where its channel
-        answers registered constants, it did; ``canary_quoted``: it quoted its canary file byte for byte (true where
-        it had none).
+        stage, slot and draws say, nothing more and nothing less; ``canary_quoted``: it quoted its canary file byte
+        for byte (true where it had none).
     """
     limits = view.registered.config("limits")
-    return {
-        episode.digest: _facts(episode, task, draws, limits, list(history)) for episode in view.episodes
-    }
+    return {episode.digest: _facts(episode, task, draws, limits, list(history)) for episode in view.episodes}
 
 
 def _facts(
@@ -40,19 +35,10 @@ def _facts(
 ) -> dict[str, bool]:
     record, key = episode.record, episode.key
     drawn = plan.draw(draws, key.stage, key.slot)
-    presentation = task.presentation(bytes.fromhex(drawn["presentation"]))
     expected = hello(task, draws, key, limits, history)
     return {
         "draw_matches": record.draw == drawn and record.unit == plan.unit(drawn),
         "hello_matches": episode.transcript[0] == {"from": "harness", "line": canonical.encode(expected).decode()},
-        "constant_replies_match": _constant(episode, task.constant_reply(presentation)),
         "canary_quoted": record.quotes
         == {name: canonical.digest(text.encode()) for name, text in expected["files"].items()},
     }
-
-
-def _constant(episode: Episode, reply: dict[str, Any]) -> bool:
-    if episode.record.arm not in policies.CONSTANT:
-        return True
-    results = [answer["result"] for answer in episode.replies() if "result" in answer]
-    return all(json.dumps(result, sort_keys=True) == json.dumps(reply, sort_keys=True) for result in results)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.agents import launch_spec
+from dcpflow.episodes.arms import Bench
 from dcpflow.episodes.episode import Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation
@@ -61,6 +62,11 @@ class Job:
         return EpisodeStore(self.layout.store, self.contract.digest)
 
     @cached_property
+    def bench(self) -> Bench:
+        """The task as the episodes' channels need it."""
+        return Bench(self.layout, self.contract, load_task(self.contract.config("task")), self.draws)
+
+    @cached_property
     def laboratory(self) -> Laboratory:
         """The laboratory; opened, and its sandbox probed, by the first episode that has to run."""
         spec = launch_spec(self.contract.config("agent"))
@@ -75,11 +81,8 @@ class Job:
         isolation = open_isolation(self.contract.config("isolation")["backend"], (spec, SPEC), works)
         report = found[-1] if found else probe(isolation, private, limits)
         return Laboratory(
-            layout=self.layout,
-            contract=self.contract,
+            bench=self.bench,
             registration=self.registration.digest,
-            task=load_task(self.contract.config("task")),
-            draws=self.draws,
             spec=spec,
             isolation=isolation,
             probe=ObjectStore(self.layout.objects).put(canonical.encode(report)),

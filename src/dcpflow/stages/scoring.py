@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes import plan
-from dcpflow.episodes.policies import HIDDEN_SCHEMA
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, public, scores, stagefile
+from dcpflow.records import canonical, plan, public, scores, stagefile
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.scores import ScoreRow
@@ -48,8 +46,10 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) ->
     task = load_task(job.contract.config("task"))
     wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
     limits = job.contract.config("limits")
-    sealed = _sealed(job)
+    opened = _opened(job)
+    sealed = opened["units"]
     hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}
+    hidden[plan.MAIN] = opened["hidden"]
     engine = task.open(public.read(job.layout, job.contract.parts["task"]["seal"]["public"]))
     engine.warm(sealed)
     order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
@@ -94,9 +94,7 @@ def _candidates(job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]
     for record, digest in _digests(records):
         for number, candidate in enumerate(record.candidates, 1):
             data = objects.get(candidate, f"the candidate of {record.key}", _restore(job, record))
-            artifact = Artifact(
-                candidate, data, record.draw["presentation"], plan.instance(record.stage, record.slot)
-            )
+            artifact = Artifact(candidate, data, record.draw["presentation"], plan.instance(record.stage, record.slot))
             yield _Wanted("candidate", record.stage, record.slot, record.arm, number, digest, artifact)
 
 
@@ -125,24 +123,18 @@ def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> It
 
 
 def _hidden(task: Task, job: Job, instance: str) -> dict[str, Any]:
-    """The hidden state of an instance: the audited one from its sealed file, the others from the nonce."""
-    if instance != plan.MAIN:
-        return hidden_of(task, job.draws.nonce, instance)
-    return _opened(job, job.layout.hidden, HIDDEN_SCHEMA, "hidden")
+    """The hidden state of an instance of its own, from the nonce."""
+    return hidden_of(task, job.draws.nonce, instance)
 
 
-def _sealed(job: Job) -> dict[str, Any]:
-    return _opened(job, job.layout.sealed, SEALED_SCHEMA, "sealed")
-
-
-def _opened(job: Job, folder: Path, schema: str, label: str) -> dict[str, Any]:
-    """Sealed material from its file; stops where it is not what the contract commits to."""
-    path = folder / f"{plan.MAIN}.json"
-    material, _ = stagefile.read(path, schema, f"the {label} material")
-    commitment = job.contract.parts["task"]["seal"][f"{label}_commitment"]
-    if job.draws.nonce.commit(label, canonical.encode(material)) != commitment:
+def _opened(job: Job) -> dict[str, Any]:
+    """The sealed material: ``units`` and, to weigh them, ``hidden``; stops where it is not what was committed to."""
+    path = job.layout.sealed / f"{plan.MAIN}.json"
+    material, _ = stagefile.read(path, SEALED_SCHEMA, "the sealed material")
+    commitment = job.contract.parts["task"]["seal"]["sealed_commitment"]
+    if job.draws.nonce.commit("sealed", canonical.encode(material)) != commitment:
         raise EvidenceError(
-            f"the {label} material in {path} is not what the registration commits to",
+            f"the sealed material in {path} is not what the registration commits to",
             f"To make it again from the nonce: rm -f '{path}' and run snakemake again",
         )
     return material

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes import plan
 from dcpflow.episodes.policies import HIDDEN_SCHEMA
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical, files, stagefile
+from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records import public as public_files
 from dcpflow.records.draws import Nonce
 from dcpflow.records.layout import Layout
@@ -36,12 +35,12 @@ def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limi
     layout, nonce, task = Layout(results), Nonce.read(nonce_file), load_task(task_config)
     public = task.public_material()
     public_files.write(layout, public)
-    hidden, sealed = hidden_of(task, nonce, plan.MAIN), sealed_of(task, nonce)
+    hidden = hidden_of(task, nonce, plan.MAIN)
     _require_sensitivity(task, nonce, public, limits)
     files.private_folder(layout.hidden.parent)
     for folder, schema, material in (
         (layout.hidden, HIDDEN_SCHEMA, hidden),
-        (layout.sealed, SEALED_SCHEMA, sealed),
+        (layout.sealed, SEALED_SCHEMA, _to_score_with(task, nonce)),
     ):
         files.private_folder(folder)
         stagefile.write(folder / f"{plan.MAIN}.json", schema, material, mode=0o600)
@@ -50,7 +49,7 @@ def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limi
 
 def commitments(task: Task, nonce: Nonce, public: dict[str, bytes]) -> dict[str, Any]:
     """Digests of what is public and commitments to what is not; part of the contract."""
-    hidden, sealed = hidden_of(task, nonce, plan.MAIN), sealed_of(task, nonce)
+    hidden, sealed = hidden_of(task, nonce, plan.MAIN), _to_score_with(task, nonce)
     return {
         "public": {name: canonical.digest(data) for name, data in sorted(public.items())},
         "background": canonical.digest(task.background().encode()),
@@ -71,6 +70,11 @@ def hidden_of(task: Task, nonce: Nonce, instance: str) -> dict[str, Any]:
 def sealed_of(task: Task, nonce: Nonce) -> dict[str, Any]:
     """The sealed units, from the nonce alone; one and the same workload for every instance."""
     return task.sealed(nonce.derive("sealed"))
+
+
+def _to_score_with(task: Task, nonce: Nonce) -> dict[str, Any]:
+    """What scoring jobs open: the sealed units, and the hidden state of the audited instance to weigh them with."""
+    return {"units": sealed_of(task, nonce), "hidden": hidden_of(task, nonce, plan.MAIN)}
 
 
 def _require_sensitivity(task: Task, nonce: Nonce, public: dict[str, bytes], limits: dict[str, int]) -> None:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
 from dcpflow.agents.launch import agent_sources
-from dcpflow.episodes import plan
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, sources
+from dcpflow.records import canonical, plan, sources
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.tasks import task_sources
-
-ALWAYS = ("target", "challengers", "controls")
-EVIDENCE = ("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls")
-PHASES = {
-    "target": ("target",),
-    "challengers": ("challengers",),
-    "controls": ("controls",),
-    "pairs": EVIDENCE,
-}
-UNBATCHED = ("pair_replacements", "null_pair_replacements")
 
 
 @dataclass(frozen=True)
@@ -68,12 +58,12 @@ class Workflow:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that this audit runs."""
-        return ALWAYS + (EVIDENCE if self.has_gate3 else ())
+        return tuple(stage for phase in self.phases for stage in plan.PHASES[phase])
 
     @property
     def phases(self) -> tuple[str, ...]:
         """The phases that are scored."""
-        return tuple(phase for phase in PHASES if phase != "pairs" or self.has_gate3)
+        return tuple(phase for phase in plan.PHASES if phase != "pairs" or self.has_gate3)
 
     def folder(self, stage: str) -> str:
         """Where a stage's receipts lie."""
@@ -86,7 +76,7 @@ class Workflow:
 
     def batch_size(self, stage: str) -> int:
         """Slots in one job: a pair is two episodes, and a replacement is a job of its own."""
-        if stage in UNBATCHED:
+        if plan.STAGES[stage].replaces:
             return 1
         return max(1, self.config.execution.episodes_per_job // len(plan.STAGES[stage].arms))
 
@@ -97,7 +87,7 @@ class Workflow:
 
     def phase_receipts(self, phase: str) -> list[str]:
         """The receipts of all stages that are scored together."""
-        return [path for stage in PHASES[phase] for path in self.receipts(stage)]
+        return [path for stage in plan.PHASES[phase] for path in self.receipts(stage)]
 
     @property
     def all_receipts(self) -> list[str]:
@@ -125,6 +115,20 @@ class Workflow:
     def contract(self) -> str:
         """The contract's sections as canonical JSON."""
         return canonical.encode({name: self.parts[name] for name in CONTRACT_PARTS}).decode()
+
+    @property
+    def job_arguments(self) -> list[str]:
+        """What each job is told besides its own task."""
+        execution = self.config.execution
+        arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
+        if execution.public_randomness:
+            arguments += ["--public-randomness", execution.public_randomness]
+        return arguments
+
+    @staticmethod
+    def shell(words: Sequence[str]) -> str:
+        """Words quoted for the shell, and for Snakemake, which formats braces."""
+        return shlex.join(words).replace("{", "{{").replace("}", "}}")
 
     @property
     def registered_sources(self) -> str:

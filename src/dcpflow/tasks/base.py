@@ -43,9 +43,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def experiment(
-        self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any]
-    ) -> dict[str, Any]:
+    def experiment(self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate truthfully.
 
         Args:

@@ -54,7 +54,5 @@ def _where(task: Mapping[str, Any]) -> tuple[str, str]:
     module, colon, name = place.partition(":")
     if not colon or not module or not name:
         known = ", ".join(sorted(BUILTIN))
-        raise UsageError(
-            f"task.name: there is no task {task['name']!r}", f"Use one of {known}, or module:Class"
-        )
+        raise UsageError(f"task.name: there is no task {task['name']!r}", f"Use one of {known}, or module:Class")
     return module, name

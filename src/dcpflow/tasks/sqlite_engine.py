@@ -154,9 +154,7 @@ class SqliteIndexEngine(Engine):
         self._without_index(parameters)
         self._with_candidate(self._stored, every, parameters, self._families)
 
-    def experiment(
-        self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any]
-    ) -> dict[str, Any]:
+    def experiment(self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any]) -> dict[str, Any]:
         """Reply with each family's share of the truly weighted steps, and their total; see ``Engine``."""
         return self._answer(presentation, candidate, hidden)
 
@@ -164,9 +162,7 @@ class SqliteIndexEngine(Engine):
         """Reply with the same numbers for uniform traffic; see ``Engine``."""
         return self._answer(presentation, candidate, None)
 
-    def _answer(
-        self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def _answer(self, presentation: dict[str, Any], candidate: str, hidden: dict[str, Any] | None) -> dict[str, Any]:
         """Measure with the experiment parameters and weigh the steps, uniformly if ``hidden`` is None."""
         steps = self._measure(presentation, candidate, self._parameters)
         weights = [1] * self._families if hidden is None else hidden["weights"]
@@ -353,9 +349,7 @@ class _Guard:
         self._db.exec_trace = None
         self._db.set_progress_handler(None)
 
-    def _authorize(
-        self, action: int, one: str | None, two: str | None, base: str | None, _: str | None
-    ) -> int:
+    def _authorize(self, action: int, one: str | None, two: str | None, base: str | None, _: str | None) -> int:
         """Allow the actions of a CREATE INDEX on the table."""
         allowed = base == "main" and (
             (action == apsw.SQLITE_CREATE_INDEX and two == self._table)
@@ -396,9 +390,7 @@ class _Guard:
         except apsw.ExecTraceAbort:
             raise CandidateInvalid(self.reason) from None
         except apsw.AuthError as error:
-            raise CandidateInvalid(
-                f"only CREATE INDEX on {self._table} is allowed: {error}"[:_REASON]
-            ) from None
+            raise CandidateInvalid(f"only CREATE INDEX on {self._table} is allowed: {error}"[:_REASON]) from None
         except apsw.InterruptError:
             raise CandidateInvalid(f"a statement takes more than {STATEMENT_STEPS} steps") from None
         except apsw.FullError:
@@ -466,14 +458,10 @@ def _index_program(db: apsw.Connection, sql: str) -> Program | None:
     if any(operation[1] not in _COPYING for operation in operations[start:]):
         return None
     # ParseSchema's last operands are the index's name.
-    return tuple(
-        operation[:5] if operation[1] == "ParseSchema" else operation for operation in operations[start:]
-    )
+    return tuple(operation[:5] if operation[1] == "ParseSchema" else operation for operation in operations[start:])
 
 
-def _query_program(
-    db: apsw.Connection, sql: str, value: int, roots: Mapping[int, Program | None]
-) -> Program | None:
+def _query_program(db: apsw.Connection, sql: str, value: int, roots: Mapping[int, Program | None]) -> Program | None:
     """Return the program of a query, with the content of what it reads in place of root pages.
 
     Args:

@@ -91,9 +91,7 @@ def table_sql(table: str, columns: Sequence[str]) -> str:
         table: The table's name.
         columns: All columns but the row id, in the order to write them.
     """
-    return (
-        f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{name} INTEGER' for name in columns)})"
-    )
+    return f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{name} INTEGER' for name in columns)})"
 
 
 def query_sql(table: str, column: str, measure: str) -> str:
@@ -293,8 +291,7 @@ class SqliteIndexTask(Task):
         }
         if reveal is not None:
             result["traffic"] = {
-                presentation["families"][number]: reveal["weights"][number]
-                for number in presentation["family_order"]
+                presentation["families"][number]: reveal["weights"][number] for number in presentation["family_order"]
             }
         if quote:
             result["quote"] = list(quote)

@@ -58,6 +58,8 @@ report = {
     "descriptors": refused(inherited_descriptors),
     "terminal": refused(lambda: open("/dev/tty", "rb")),
     "kernel_settings": refused(lambda: open("/proc/sys/kernel/core_pattern", "r+b")),
-    "privileges": refused(lambda: os.setuid(0) or open("/proc/self/status").read().find("CapEff:\t0000000000000000") < 0),
+    "privileges": refused(
+        lambda: os.setuid(0) or open("/proc/self/status").read().find("CapEff:\t0000000000000000") < 0
+    ),
 }
 sys.stdout.write(json.dumps(report) + "\n")

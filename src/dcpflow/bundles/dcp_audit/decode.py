@@ -240,8 +240,7 @@ _REGISTRATION: Final[Fields] = {
 }
 
 _ENVELOPE: Final[Fields] = {
-    field.name: (field.name, _flag if field.type == "bool" else _text)
-    for field in dataclasses.fields(Envelope)
+    field.name: (field.name, _flag if field.type == "bool" else _text) for field in dataclasses.fields(Envelope)
 }
 
 _ARTIFACT: Final = _record(
@@ -421,9 +420,7 @@ def decode(payloads: Mapping[str, Any]) -> Decoded:
     Raises:
         BundleError: For the first field that is unknown, missing or of a wrong type.
     """
-    registration = _record(Registration, _REGISTRATION, ("claim_id",))(
-        _place("registration"), payloads["registration"]
-    )
+    registration = _record(Registration, _REGISTRATION, ("claim_id",))(_place("registration"), payloads["registration"])
     envelope = _record(Envelope, _ENVELOPE)(_place("integrity"), payloads["integrity"])
     gate3 = payloads.get("gate3")
     return Decoded(

@@ -223,9 +223,7 @@ def _pair(pair: FeedbackPair | NullPair) -> dict[str, Any]:
     }
 
 
-def _with_replacements(
-    pairs: Sequence[FeedbackPair | NullPair], rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _with_replacements(pairs: Sequence[FeedbackPair | NullPair], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every row names what it replaces as soon as one does; ledgers without replacements are as they were."""
     if any(pair.replacement_of for pair in pairs):
         for pair, row in zip(pairs, rows, strict=True):

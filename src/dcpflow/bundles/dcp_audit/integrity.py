@@ -1,7 +1,7 @@
 """What a bundle's envelope and digests say against its evidence (5.7, 5.8), as faults for ``decide``.
 
-Conditions on the evidence alone are the protocol's own and are checked by ``decide``. Everything here rests on
-what the bundle's author attests: that is why the decision on a bundle is called self-attested.
+Conditions on the evidence alone are the protocol's own and are checked by ``decide``. Everything here rests
+on what the bundle's author attests: that is why the decision on a bundle is called self-attested.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ def _gate3_bindings(decoded: Decoded, gate3: Gate3Evidence) -> Iterator[Fault]:
     if gate3.neutral_scope_digest != scope:
         detail = "is not the digest of the neutral scope"
         yield Fault("neutral_scope_digest", "gate3.neutral_scope_audit_manifest_hash", detail, NEUTRAL_SCOPE)
-    yield from _compare(decoded, {"gate3_neutral_scope_manifest_hash": scope}, NEUTRAL_SCOPE)
     yield from _compare(
         decoded,
         {
+            "gate3_neutral_scope_manifest_hash": scope,
             "gate3_neutral_recovery_ledger_manifest_hash": digests.neutral_ledger(gate3.pairs),
             "gate3_contract_preseal_receipt_hash": gate3.preseal_receipt,
         },

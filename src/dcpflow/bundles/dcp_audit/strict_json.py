@@ -21,8 +21,8 @@ _STRUCTURE: Final = re.compile(rb'["\\\[\]{}]')
 def loads(data: bytes, file: str) -> Any:
     """Decode one JSON document.
 
-    Refused beyond what JSON refuses: encodings other than UTF-8, a byte order mark, lone surrogates, duplicate
-    keys, NaN and infinities (also as overflowing numbers), more than :data:`MAX_BYTES` bytes or
+    Refused beyond what JSON refuses: encodings other than UTF-8, a byte order mark, lone surrogates,
+    duplicate keys, NaN and infinities (also as overflowing numbers), more than :data:`MAX_BYTES` bytes or
     :data:`MAX_DEPTH` levels.
 
     Raises:
@@ -49,9 +49,7 @@ def loads(data: bytes, file: str) -> Any:
         return value
 
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_float=number
-        )
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
         # Escaped lone surrogates decode to strings that no digest can be taken of.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:

@@ -40,15 +40,24 @@ STAGES: Mapping[str, Stage] = {
     "challengers": Stage(("withheld",), count="challengers"),
     "controls": Stage(("control",), own_instance=True, canary=True, count="controls"),
     "pairs": Stage(("truthful", "neutral"), branch=True, count="pairs"),
-    "pair_replacements": Stage(
-        ("truthful", "neutral"), branch=True, replaces="pairs", count="pair_replacements"
-    ),
+    "pair_replacements": Stage(("truthful", "neutral"), branch=True, replaces="pairs", count="pair_replacements"),
     "null_pairs": Stage(("reference_null", "proposed_sham"), own_instance=True, count="null_pairs"),
     "null_pair_replacements": Stage(
-        ("reference_null", "proposed_sham"), own_instance=True, replaces="null_pairs", count="null_pair_replacements"
+        ("reference_null", "proposed_sham"),
+        own_instance=True,
+        replaces="null_pairs",
+        count="null_pair_replacements",
     ),
     "misled_nulls": Stage(("misleading",), own_instance=True, count="misled_null_episodes"),
 }
+
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "target": ("target",),
+    "challengers": ("challengers",),
+    "controls": ("controls",),
+    "pairs": ("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls"),
+}
+"""The stages that are scored together, once all of their episodes are committed."""
 
 
 def slots(stage: str, design: Mapping[str, Any]) -> int:

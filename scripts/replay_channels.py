@@ -1,0 +1,11 @@
+"""Rule replay_channels."""
+
+from pathlib import Path
+
+from dcpflow.stages.arguments import job, job_parser, run
+from dcpflow.stages.replay import replay_channels
+
+parser = job_parser()
+parser.add_argument("--output", type=Path, required=True)
+parser.add_argument("receipts", type=Path, nargs="+")
+run(parser, lambda given: replay_channels(job(given), given.receipts, given.output))

@@ -1,0 +1,106 @@
+"""The arm of one episode: its feedback policy, with an evaluator child behind it where the arm measures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dcpflow.episodes import policies
+from dcpflow.episodes.evaluator import Answer, Evaluator
+from dcpflow.records import plan, public
+from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.layout import Layout
+from dcpflow.records.registration import Registered
+from dcpflow.tasks.base import Engine, Task
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The task as an episode's channel needs it.
+
+    Attributes:
+        layout: where things lie.
+        contract: what an episode is.
+        task: the task.
+        draws: the audit's draws.
+    """
+
+    layout: Layout
+    contract: Registered
+    task: Task
+    draws: Draws
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The task's engine, opened and warm before any child is forked from this process."""
+        engine = self.task.open(public.read(self.layout, self.contract.parts["task"]["seal"]["public"]))
+        engine.warm()
+        return engine
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The registered limits."""
+        return self.contract.config("limits")
+
+
+class Arm:
+    """What the channel of one episode answers.
+
+    Attributes:
+        policy: a candidate to the reply's result; raises CandidateInvalid or EvaluatorDied.
+        seconds: time spent measuring so far.
+    """
+
+    def __init__(self, bench: Bench, key: EpisodeKey) -> None:
+        self.seconds = 0.0
+        self._evaluator: Evaluator | None = None
+        seed = plan.draw(bench.draws, key.stage, key.slot)["presentation"]
+        presentation = bench.task.presentation(bytes.fromhex(seed))
+        if key.arm in policies.CONSTANT:
+            self.policy = policies.constant(bench.task, presentation)
+            return
+        limits = bench.limits
+        self._evaluator = Evaluator(
+            _answers(bench, key, presentation), limits["experiment_seconds"], limits["memory_mb"]
+        )
+        self._measure = policies.measured(self._evaluator)
+        self.policy = self._timed
+
+    def _timed(self, candidate: str) -> dict[str, Any]:
+        start = time.monotonic()
+        try:
+            return self._measure(candidate)
+        finally:
+            self.seconds += time.monotonic() - start
+
+    def __enter__(self) -> Arm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+
+def instance_hidden(task: Task, draws: Draws, key: EpisodeKey) -> dict[str, Any]:
+    """The hidden state of an episode's own instance, which its E0 reveals."""
+    return task.hidden(draws.nonce.derive("hidden", plan.instance(key.stage, key.slot)))
+
+
+def hidden_path(layout: Layout) -> Path:
+    """The file of the audited hidden state, which evaluator children of truthful arms open."""
+    return layout.hidden / f"{plan.MAIN}.json"
+
+
+def _answers(bench: Bench, key: EpisodeKey, presentation: dict[str, Any]) -> Callable[[], Answer]:
+    if key.arm in policies.NEUTRAL:
+        return policies.neutral_answers(bench.engine, presentation)
+    if key.arm in policies.TRUTHFUL:
+        return policies.truthful_answers(bench.engine, presentation, hidden_path(bench.layout))
+    secret = bench.draws.nonce.derive("decoy", plan.instance(key.stage, key.slot))
+    decoy = bench.task.decoy(instance_hidden(bench.task, bench.draws, key), secret)
+    return policies.misleading_answers(bench.engine, presentation, decoy)

@@ -1,0 +1,1 @@
+"""How a decision is shown to people."""

@@ -1,0 +1,124 @@
+"""A decision on one screen of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
+
+
+def render(decision: Mapping[str, Any]) -> str:
+    """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
+    lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence"), ""]
+    lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
+    lines += [_scope(decision), _roles(decision), ""]
+    lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
+    lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
+    lines += ["", *_checks(decision["checks"]), *_amendments(decision)]
+    lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
+    return "\n".join(_plain(line) for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Text that cannot steer a terminal: agents and configurations may hold escape characters."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def _headline(decision: Mapping[str, Any], key: str, name: str) -> str:
+    verdict = decision[key]
+    kind = f" ({verdict['class']})" if verdict["class"] else ""
+    mark = ", EXPLORATORY: decided under an amended registration" if verdict["exploratory"] else ""
+    return f"{name}  {verdict['status'].upper()}{kind}{mark}: {verdict['reason']} [{verdict['rule']}]"
+
+
+def _scope(decision: Mapping[str, Any]) -> str:
+    scope = decision["scope"]
+    budget = scope["budget"]
+    text = f"scope     {scope['agent']}, {budget['experiments']} experiments, {budget['candidates']} candidate"
+    if decision["registration"]["public_demonstration"]:
+        text += "; PUBLIC DEMONSTRATION, its nonce is no secret: an exercise, not a discovery"
+    return text
+
+
+def _roles(decision: Mapping[str, Any]) -> str:
+    roles = decision["roles"]
+    who = "self-audited by " + roles["claimant"] if roles["self_audited"] else f"audited by {roles['auditor']}"
+    return f"audit     {who}; target runs started: {decision['target_runs_started']}; no certificate was issued"
+
+
+def _gate1(gate: Mapping[str, Any]) -> str:
+    gain = gate["gain"]
+    return (
+        f"Gate 1    score {_n(gate['x'])}, baseline {_n(gate['baseline'])}, gain at least {_n(gain['lower'])} "
+        f"(registered {gate['delta_min']:g})"
+    )
+
+
+def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
+    seats = gate["challengers"]
+    found = (
+        f"hits {_n(seats['hits'])} of {_n(seats['independent'])} independent challengers "
+        f"({seats['started']} started, {seats['model_failures']} failed, {seats['infrastructure']} lost)"
+    )
+    return [
+        f"Gate 2    {found}; best {_n(gate['best_score'])}, line {_n(gate['recovery_line'])}",
+        f"          recovery probability at most {_n(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
+        + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
+        *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
+        f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
+        f"{_n(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
+    ]
+
+
+def _gate3(gate: Mapping[str, Any]) -> list[str]:
+    pairs, effect, null = gate["pairs"], gate["effect"], gate["null"]
+    return [
+        f"Gate 3    truthful {gate['truthful_hits']}, neutral {gate['neutral_hits']} of {pairs['analysed']} analysed "
+        f"pairs ({pairs['registered']} registered), checkpoint {gate['checkpoint_scope']}",
+        f"          effect {_n(effect['mean'])} in [{_n(effect['lower'])}, {_n(effect['upper'])}]; less the null band: "
+        f"{_n(gate['margin'])} (registered {gate['delta_evidence']:g})",
+        f"          null study {null['pairs']} pairs, {_n(null['mean'])} in [{_n(null['lower'])}, {_n(null['upper'])}] "
+        f"(band {gate['delta_sham']:g})",
+    ]
+
+
+def _checks(checks: list[Mapping[str, Any]]) -> list[str]:
+    passed = [check for check in checks if check["result"] == "pass"]
+    lines = [f"checks    {len(passed)} of {len(checks)} passed"]
+    lines += [
+        f"        {MARKS[check['result']]} {check['name']} ({check['needed_for']}): {check['reason']}"
+        for check in checks
+        if check["result"] != "pass"
+    ]
+    return lines
+
+
+def _amendments(decision: Mapping[str, Any]) -> list[str]:
+    amendments = decision["registration"]["amendments"]
+    if not amendments:
+        return []
+    lines = ["", f"amended   {len(amendments)} times since the first registration:"]
+    for amendment in amendments:
+        lines += [f"          {c['key']}: {_short(c['old'])} -> {_short(c['new'])}" for c in amendment["changes"]]
+    first = decision["confirmatory"]
+    if first:
+        lines.append(
+            f"          under the first registration: Core {first['core']['status']}, "
+            f"Evidence {first['evidence']['status']}"
+        )
+    else:
+        lines.append("          the first registration was amended before it was decided")
+    return lines
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else text[:23] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _n(value: float | int | None) -> str:
+    """A number as people read it; a dash for none."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.4f}"

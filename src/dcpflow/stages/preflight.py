@@ -1,0 +1,63 @@
+"""What an audit is about to do, said before it does it: episodes, agent, isolation, time, cost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dcpflow.agents import launch_spec
+from dcpflow.episodes.probe import SPEC, passed, probe
+from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.records import plan
+from dcpflow.records.layout import Layout
+from dcpflow.stages.workflow import Workflow
+
+# seconds of one core that an episode of a built-in agent and its scoring take on an ordinary machine, and what a
+# run takes whatever its size: figures that tests/benchmarks/audit_overhead.py prints anew
+EPISODE_SECONDS = 0.08
+RUN_SECONDS = 10.0
+
+
+def describe(audit: Workflow, cores: str) -> str:
+    """The lines that ``make audit`` shows first.
+
+    Raises:
+        UsageError: the registered isolation cannot be had here, or the agent or nonce is not there.
+    """
+    design, config = audit.parts["design"], audit.config
+    counts = {stage: plan.slots(stage, design) for stage in audit.stages if not plan.STAGES[stage].replaces}
+    episodes = sum(count * len(plan.STAGES[stage].arms) for stage, count in counts.items())
+    layout = Layout(Path(audit.results))
+    isolation, tests = _isolation(audit, layout)
+    workers = os.cpu_count() or 1 if cores == "all" else int(cores)
+    seconds = RUN_SECONDS + episodes * EPISODE_SECONDS / workers
+    names = ", ".join(f"{count} {stage.replace('_', ' ')}" for stage, count in counts.items() if stage != "target")
+    standing = sum(1 for _ in layout.store.glob("*/*/*/*/*/record.json"))
+    lines = [
+        f"claim      {config.claim.id}: {config.claim.statement}",
+        f"episodes   {episodes}: 1 target, {names}",
+        f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
+        f"isolation  {isolation}{f', {tests} ways out tried and refused' if tests else ''}",
+        f"time       about {seconds:.0f} s on {workers} cores, more where the machine is busy",
+        "cost       none: the built-in agent calls no paid service",
+        f"results    {audit.results}/decision.json",
+    ]
+    if standing:
+        lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
+    return "\n".join(lines)
+
+
+def _isolation(audit: Workflow, layout: Layout) -> tuple[str, int]:
+    limits = audit.parts["limits"]
+    backend = audit.config.isolation.backend
+    tests: list[int] = []
+
+    def works(isolation: Isolation) -> bool:
+        report = probe(isolation, layout.hidden.parent, limits)
+        tests.append(len(report["tests"]))
+        return passed(report)
+
+    open_isolation(backend, (launch_spec(audit.parts["agent"]), SPEC), works)
+    if backend == "none":
+        return "none: agents run unconfined, so the audit will end inconclusive", 0
+    return backend, tests[-1]

@@ -1,0 +1,61 @@
+"""Replays every channel after the fact: the registered policies must give, line for line, what agents were told."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from dcpflow.episodes.arms import Arm, Bench
+from dcpflow.episodes.channel import Channel
+from dcpflow.records import canonical, stagefile
+from dcpflow.records.episodes import EpisodeRecord
+from dcpflow.records.objects import ObjectStore
+from dcpflow.stages.episodes import resolved
+from dcpflow.stages.laboratory import Job
+
+SCHEMA = "dcpflow.channel-replay/1"
+
+
+def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
+    """Write, for each record, whether its conversation replays.
+
+    The neutral and constant policies have no access to hidden material, here as then: where their replies come out
+    the same, they did not depend on it.
+    """
+    objects = ObjectStore(job.layout.objects)
+    found = {}
+    for record in resolved(job, receipts):
+        lines = objects.get(record.transcript, f"the transcript of {record.key}").splitlines()
+        found[canonical.digest(record.to_bytes())] = replays(job.bench, record, [json.loads(line) for line in lines])
+    stagefile.write(output, SCHEMA, {"contract": job.contract.digest, "replays": found})
+
+
+def read(path: Path) -> dict[str, bool]:
+    """By record digest, whether the conversation replayed.
+
+    Raises:
+        EvidenceError: the file is missing or was altered.
+    """
+    body, _ = stagefile.read(path, SCHEMA, "the channel replay")
+    found: dict[str, bool] = body["replays"]
+    return found
+
+
+def replays(bench: Bench, record: EpisodeRecord, transcript: Sequence[dict[str, str]]) -> bool:
+    """Whether a fresh channel with the arm's policy says to the agent's lines what the transcript holds."""
+    with Arm(bench, record.key) as arm:
+        channel = Channel(arm.policy, bench.limits)
+        for said, answered in pairwise(transcript[1:]):
+            if said["from"] == "agent" and answered["from"] == "harness":
+                reply, _ = channel.hear(_bytes(said))
+                if reply != answered["line"].encode() + b"\n":
+                    return False
+    committed = [canonical.digest(candidate) for candidate in channel.candidates]
+    return committed == record.candidates and channel.usage["experiments"] == record.usage["experiments"]
+
+
+def _bytes(line: dict[str, str]) -> bytes:
+    return line["line"].encode() if "line" in line else base64.b64decode(line["base64"])
