@@ -10,6 +10,7 @@ rule decide:
         scores=AUDIT.score_files,
         replay=rules.replay_channels.output,
         tables=rules.evidence.output.tables,
+        facts=rules.evidence.output.facts,
         manifest=rules.evidence.output.manifest,
     output:
         decision=f"{RESULTS}/decision.json",

@@ -38,6 +38,7 @@ rule evidence:
                 "null_pairs",
             ),
         ),
+        facts=f"{RESULTS}/evidence/facts.json",
         manifest=f"{RESULTS}/evidence/manifest.json",
     log:
         f"{LOGS}/evidence.log",

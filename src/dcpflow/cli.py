@@ -108,8 +108,8 @@ def _verify(options: argparse.Namespace) -> None:
     execution = _audit(options).config.execution
     results = options.results or Path(execution.results)
     nonce_file = options.nonce_file or Path(execution.nonce_file)
-    decision = verify(Job(results, nonce_file, execution.public_randomness or ""))
-    print(screen.render(decision))
+    decided = verify(Job(results, nonce_file, execution.public_randomness or ""))
+    print(screen.render(decided.document))
     print(f"\nverified  every digest in {results} was followed, and the decision was reached again from the evidence")
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, null_utility, paired
 from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.config import Config
@@ -27,38 +28,28 @@ ADEQUACY: frozenset[Stake] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class AuditFacts:
-    """What only the nonce and the folders can tell about an audit as a whole.
+class Context:
+    """What a check may read.
 
     Attributes:
-        episodes: facts of each episode by record digest.
-        commitments: whether each commitment of the contract opens to the material that was used.
-        scoring_order: by phase, whether artifacts were scored in the drawn random order.
-        unlisted: started attempts of registered slots that no receipt lists.
+        view: the audit.
+        facts: recomputed facts of the audit.
+        episode_facts: and of each episode, by record digest.
         registrations: every R in the history, oldest first.
-        target_runs: started attempts at a target run in this results folder, under any contract.
+        config: the registered configuration.
+        reg: the same as the engine reads it.
     """
-
-    episodes: Facts
-    commitments: Mapping[str, bool]
-    scoring_order: Mapping[str, bool]
-    unlisted: Sequence[str]
-    registrations: Sequence[str]
-    target_runs: int
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a check may read."""
 
     view: AuditView
     facts: AuditFacts
+    episode_facts: Facts
+    registrations: Sequence[str]
     config: Config
     reg: Registration
 
     def fact(self, episode: Episode, name: str) -> bool:
         """One recomputed fact of an episode."""
-        return self.facts.episodes[episode.digest][name]
+        return self.episode_facts[episode.digest][name]
 
     def without(self, episodes: Iterable[Episode], name: str) -> list[str]:
         """The episodes of which a fact does not hold, by name."""
@@ -137,7 +128,7 @@ def _verdict(problems: Sequence[str], good: str) -> tuple[str, str]:
 def registration_frozen_first(context: Context) -> Finding:
     """Each record names a registration of the recorded history, which therefore stood before it."""
     episodes = context.view.episodes
-    odd = [str(e.key) for e in episodes if e.record.registration not in context.facts.registrations]
+    odd = [str(e.key) for e in episodes if e.record.registration not in context.registrations]
     return *_verdict(odd, f"all {len(episodes)} episodes began under a registration of the recorded history"), episodes
 
 

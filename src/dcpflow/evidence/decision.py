@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.evidence import checks, gates
-from dcpflow.evidence.checks import AuditFacts, Check
+from dcpflow.evidence.checks import Check
+from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
 from dcpflow.protocol.config import Config
@@ -40,6 +41,7 @@ class Outcome:
         reg: what was registered, as the engine read it.
         view: the evidence.
         facts: recomputed facts.
+        episode_facts: and those of each episode, by record digest.
         config: the registered configuration.
     """
 
@@ -48,13 +50,24 @@ class Outcome:
     reg: Registration
     view: AuditView
     facts: AuditFacts
+    episode_facts: gates.Facts
     config: Config
 
 
-def reach(view: AuditView, facts: AuditFacts, config: Config) -> Outcome:
-    """Decide an audit from its evidence: a pure function."""
+def reach(
+    view: AuditView, facts: AuditFacts, episode_facts: gates.Facts, registrations: Sequence[str], config: Config
+) -> Outcome:
+    """Decide an audit from its evidence: a pure function.
+
+    Args:
+        view: records and scores.
+        facts: recomputed facts of the audit.
+        episode_facts: and of each episode, by record digest.
+        registrations: every R in the history, oldest first.
+        config: the registered configuration.
+    """
     reg = gates.registration(config, view.registered.contract, view.checkpoint)
-    found = checks.run(checks.Context(view, facts, config, reg))
+    found = checks.run(checks.Context(view, facts, episode_facts, registrations, config, reg))
     passed = {check.name: check.result == checks.PASS for check in found}
     standing = gates.Standing(
         contract_matched=passed["contract_matched"],
@@ -66,21 +79,19 @@ def reach(view: AuditView, facts: AuditFacts, config: Config) -> Outcome:
         ledger_complete=passed["ledger_complete"],
         null_fresh=passed.get("null_instances_fresh", False),
         null_sealed_first=all(
-            episode.record.prior_seal in facts.registrations
-            for episode in view.of("null_pairs", "null_pair_replacements")
+            episode.record.prior_seal in registrations for episode in view.of("null_pairs", "null_pair_replacements")
         ),
         checks_digest=checks.digest(found),
     )
-    episodes = facts.episodes
-    gate3 = gates.gate3(view, episodes, reg, standing, reg.epsilon) if view.checkpoint else None
+    gate3 = gates.gate3(view, episode_facts, reg, standing, reg.epsilon) if view.checkpoint else None
     decision = decide(
         reg,
         gates.gate1(view),
-        gates.gate2(view, episodes, reg, standing, reg.epsilon),
+        gates.gate2(view, episode_facts, reg, standing, reg.epsilon),
         gate3,
         [fault for check in found if (fault := check.fault())],
     )
-    return Outcome(decision, found, reg, view, facts, config)
+    return Outcome(decision, found, reg, view, facts, episode_facts, config)
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
@@ -197,7 +208,7 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
 def _controls(outcome: Outcome) -> dict[str, Any]:
     view, reg = outcome.view, outcome.reg
     episodes = view.of("controls")
-    successes = sum(gates.control_succeeded(view, e, outcome.facts.episodes[e.digest], reg.epsilon) for e in episodes)
+    successes = sum(gates.control_succeeded(view, e, outcome.episode_facts[e.digest], reg.epsilon) for e in episodes)
     return {
         "successes": successes,
         "trials": len(episodes),

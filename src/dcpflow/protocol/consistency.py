@@ -174,14 +174,11 @@ def _number_faults(reg: Registration, evidence: Gate2Evidence) -> Iterator[Fault
         # One of the two statements is wrong, and a hit could be another model's.
         detail = "says that no challenger matched the claimant, but one ran under the registered contract"
         yield Fault("matched_model", "adequacy.matched_model_present", detail, CHALLENGERS)
-    successes, trials = (
-        evidence.adequacy.positive_control_successes,
-        evidence.adequacy.positive_control_trials,
-    )
-    if not (trials >= 1 and 0 <= successes <= trials):
-        detail = f"{successes} successes in {trials} trials"
+    adequacy = evidence.adequacy
+    if not adequacy.controls_on_record:
+        detail = f"{adequacy.positive_control_successes} successes in {adequacy.positive_control_trials} trials"
         yield Fault("positive_controls", "adequacy.positive_controls", detail, CORE_ONLY)
-    if not is_explicit(evidence.adequacy.calibration_id):
+    if not is_explicit(adequacy.calibration_id):
         yield Fault("calibration_id", "adequacy.calibration_id", "positive controls without a name", CORE_ONLY)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dcpflow.protocol.intervals import Interval, differences, interval, mean
 from dcpflow.protocol.model import Check, Gate1Evidence, Validity
 from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.text import is_explicit
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,19 @@ class Gate1Result:
 
 
 def evaluate_gate1(reg: Registration, evidence: Gate1Evidence) -> Gate1Result:
-    """Apply G1.1 to G1.4. Reading order of the four answers is the verdict's business (V3 to V9)."""
+    """Apply G1.1 to G1.4. Which of the four answers comes first is the verdict's business (V3 to V9).
+
+    Beyond the reference: a baseline that is A* itself, by its digest and its scores, differs from it by exactly
+    nothing, whatever an interval over few units could show.
+    """
     claimed, baseline = evidence.claimed, evidence.baseline
     coverage = 1.0 - reg.alpha_main
     # G1.1
     gain = interval(reg.interval_method, differences(claimed.scores, baseline.scores), coverage)
     # G1.3
     behind = interval(reg.interval_method, differences(baseline.scores, claimed.scores), coverage)
+    if is_explicit(claimed.digest) and (claimed.digest, claimed.scores) == (baseline.digest, baseline.scores):
+        gain = behind = Interval(0.0, 0.0, 0.0, len(claimed.scores))
     return Gate1Result(
         claimed_score=mean(claimed.scores),
         gain=gain,

@@ -4,7 +4,7 @@ The same rules read the neutral branches of Gate 3 as challengers (G3.20), so :f
 the contract, the distribution and the alphas of the arm that it judges.
 
 Two points go beyond the reference. An artifact with A*'s own digest is a hit, or unresolved if its recorded
-scores contradict A*'s, but never a miss (:func:`_compare`). And beside the registered zero-hit bound stands
+scores contradict A*'s, but never a miss (:func:`_same_artifact`). And beside the registered zero-hit bound stands
 the bound without model failures, since an agent that produced nothing is weak evidence of "not recovered".
 """
 
@@ -38,6 +38,9 @@ from dcpflow.protocol.text import is_explicit
 
 COUNTED = frozenset({AttemptStatus.CONFIRMED_HIT, AttemptStatus.CONFIRMED_MISS, AttemptStatus.MODEL_FAILURE})
 """Statuses in the denominator: the attempt had its chance, and it is known what came of it."""
+
+SAME_ARTIFACT = "same_artifact"
+"""In place of a rule number: the attempt was decided by the identity of its artifact with A*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,9 @@ def classify_outcome(  # noqa: PLR0911  (one return for each rule)
         return _row(attempt, status, "G2.6", "left the contract while running")
     if attempt.outcome is not Outcome.ARTIFACT:
         return _row(attempt, AttemptStatus.UNRESOLVED, "G2.6", "not known how it ended")
+    # Beyond the reference, before G2.7
+    if is_explicit(claimed.digest) and attempt.artifact_digest == claimed.digest:
+        return _same_artifact(attempt, claimed)
     # G2.7
     if attempt.validity is Validity.INVALID:
         return _row(attempt, AttemptStatus.MODEL_FAILURE, "G2.7", "the artifact breaks the task's rules")
@@ -269,6 +275,20 @@ def classify_outcome(  # noqa: PLR0911  (one return for each rule)
         return _row(attempt, AttemptStatus.UNRESOLVED, "G2.7", missing)
     # G2.8
     return _compare(reg, attempt, claimed)
+
+
+def _same_artifact(attempt: Attempt, claimed: ScoredArtifact) -> AttemptResult:
+    """An attempt that committed A* itself, by its digest: it has recovered the outcome.
+
+    That holds whatever an interval over few units could show. Where the two records of that one artifact's
+    result differ, one of them is wrong: unresolved. Never a miss.
+    """
+    result = (attempt.validity, attempt.scores, attempt.unit_ids)
+    if result == (Validity.VALID, claimed.scores, claimed.unit_ids) and claimed.validity is Validity.VALID:
+        same = Interval(0.0, 0.0, 0.0, len(claimed.scores))
+        return _row(attempt, AttemptStatus.CONFIRMED_HIT, SAME_ARTIFACT, "the artifact is A* itself", same)
+    reason = "the artifact is A* itself, but its result differs from A*'s"
+    return _row(attempt, AttemptStatus.UNRESOLVED, SAME_ARTIFACT, reason)
 
 
 def _why_incomparable(attempt: Attempt, claimed: ScoredArtifact) -> str:
@@ -287,19 +307,9 @@ def _why_incomparable(attempt: Attempt, claimed: ScoredArtifact) -> str:
 
 
 def _compare(reg: Registration, attempt: Attempt, claimed: ScoredArtifact) -> AttemptResult:
-    """G2.8, and the identity of artifacts before it.
-
-    An attempt that committed A* itself has recovered the outcome, whatever an interval over few units could
-    show. Where the two score records of that one artifact differ, one of them is wrong: unresolved.
-    """
-    scores = attempt.scores or ()
-    if attempt.artifact_digest == claimed.digest:
-        if scores == claimed.scores:
-            same = Interval(0.0, 0.0, 0.0, len(scores))
-            return _row(attempt, AttemptStatus.CONFIRMED_HIT, "G2.8", "the artifact is A* itself", same)
-        reason = "the artifact is A* itself, but its scores differ from A*'s"
-        return _row(attempt, AttemptStatus.UNRESOLVED, "G2.8", reason)
-    difference = interval(reg.interval_method, differences(scores, claimed.scores), 1.0 - reg.attempt_alpha)
+    """G2.8."""
+    values = differences(attempt.scores or (), claimed.scores)
+    difference = interval(reg.interval_method, values, 1.0 - reg.attempt_alpha)
     line = -reg.epsilon
     if difference.lower >= line:
         status, reason = AttemptStatus.CONFIRMED_HIT, "lower end at or above the recovery line"

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> Any:  # noqa: PLR0911  (one return for each kind)
     """Dataclasses become objects, tuples lists, enumerations words, and numbers that are not finite null.
 
     A :class:`~dcpflow.protocol.decision.Decision` gives the same plain data on every machine, so its canonical

@@ -7,15 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.errors import EvidenceError
 from dcpflow.records import receipts, stagefile
+from dcpflow.records.checkpoint import SCHEMA
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 
 if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
-
-SCHEMA = "dcpflow.checkpoint/1"
 
 
 def target_receipt(layout: Layout) -> Path:
@@ -42,21 +40,6 @@ def select(job: Job, output: Path) -> None:
         "scope": scope(history),
     }
     stagefile.write(output, SCHEMA, body)
-
-
-def read(job: Job) -> tuple[dict[str, Any], str]:
-    """The checkpoint and its digest, which the branches' records hold as their prior seal.
-
-    Raises:
-        EvidenceError: it is missing, altered, or of another contract.
-    """
-    body, digest = stagefile.read(job.layout.checkpoint, SCHEMA, "the checkpoint")
-    if body["contract"] != job.contract.digest:
-        raise EvidenceError(
-            f"the checkpoint {job.layout.checkpoint} belongs to another contract",
-            f"To make it again: rm -f '{job.layout.checkpoint}' and run snakemake again",
-        )
-    return body, digest
 
 
 def before_first_experiment(transcript: list[dict[str, str]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dcpflow.episodes.episode import check_draw, settle
 from dcpflow.records import canonical, plan, receipts
+from dcpflow.records import checkpoint as recorded_checkpoint
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages import checkpoint
 from dcpflow.stages.laboratory import Job
@@ -85,7 +86,7 @@ def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
         case "challengers":
             return job, _target_record(job)
         case "pairs" | "pair_replacements":
-            body, seal = checkpoint.read(job)
+            body, seal = recorded_checkpoint.read(job.layout, job.contract.digest)
             history: list[dict[str, Any]] = body["history"]
             return replace(job, history=tuple(history)), seal
         case _:

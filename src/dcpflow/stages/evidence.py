@@ -1,82 +1,65 @@
-"""Makes the evidence tables from records and scores."""
+"""Makes the evidence tables from records and scores, with what nonce and task have to tell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dcpflow.errors import EvidenceError
-from dcpflow.evidence import rows, tables, view
-from dcpflow.records import stagefile
-from dcpflow.stages import checkpoint, replay
-from dcpflow.stages.facts import facts
+from dcpflow.evidence import folder
+from dcpflow.evidence.facts import AuditFacts
+from dcpflow.evidence.view import AuditView
+from dcpflow.records import plan, public
+from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import EpisodeKey
+from dcpflow.stages import replay
+from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
-from dcpflow.tasks import load_task
-
-SCHEMA = "dcpflow.evidence/1"
-TABLES = ("episodes", "candidates", "scores", "controls", "pairs", "null_pairs")
+from dcpflow.stages.seal import commitments
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """An audit's evidence, read whole.
-
-    Attributes:
-        view: records, scores, checkpoint.
-        rows: rows of every table.
-        digests: digest of each table's rows.
-    """
-
-    view: view.AuditView
-    rows: dict[str, list[rows.Row]]
-    digests: dict[str, str]
+def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> None:
+    """Write every table, the facts and the manifest with their digests."""
+    seen = folder.load_view(job.layout, receipts, scores)
+    of_episodes, of_audit = recomputed_facts(job, seen)
+    folder.write(job.layout, seen, of_episodes, of_audit)
 
 
-def collect(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> Evidence:
-    """Read records and scores, follow every digest, and compute the tables' rows.
-
-    Raises:
-        EvidenceError: something is missing, altered or foreign.
-    """
-    point = checkpoint.read(job) if "pairs" in scores else None
-    seen = view.load(job.layout, receipts, scores, point)
-    history: list[dict[str, Any]] = list(point[0]["history"]) if point else []
-    task = load_task(job.contract.config("task"))
+def recomputed_facts(job: Job, seen: AuditView) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
+    """Facts of each episode by record digest, and of the audit, from nonce, task and folders."""
     replayed = replay.read(job.layout.replay)
-    known = facts(seen, task, job.draws, history)
-    for record, fact in known.items():
+    of_episodes = episode_facts(seen, job.bench.task, job.draws)
+    for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)
-    all_rows = rows.all_rows(seen, known)
-    return Evidence(seen, all_rows, {name: tables.rows_digest(name, all_rows[name]) for name in TABLES})
+    seal = seen.registered.parts["task"]["seal"]
+    sealed = commitments(job.bench.task, job.draws.nonce, public.read(job.layout, seal["public"]))
+    of_audit = AuditFacts(
+        commitments={name: value == seal.get(name) for name, value in sealed.items()},
+        scoring_order={phase: _drawn_order(job.draws, phase, seen) for phase in seen.scores},
+        unlisted=_unlisted(job, seen),
+        target_runs=sum(1 for _ in job.layout.store.glob("*/target/*/*/*/holder-1.json")),
+    )
+    return of_episodes, of_audit
 
 
-def write_tables(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path], folder: Path) -> None:
-    """Write every table and the manifest with the digests of their rows."""
-    evidence = collect(job, receipts, scores)
-    for name in TABLES:
-        tables.write(folder / f"{name}.parquet", name, evidence.rows[name], job.registration.digest)
-    body = {"contract": job.contract.digest, "tables": evidence.digests, "scores": dict(evidence.view.inputs)}
-    stagefile.write(folder / "manifest.json", SCHEMA, body)
+def _drawn_order(draws: Draws, phase: str, seen: AuditView) -> bool:
+    rows = seen.scores[phase]
+    order = draws.order(len(rows), f"scores {phase}", "scoring order")
+    return [rows[index].position for index in order] == list(range(1, len(rows) + 1))
 
 
-def read_tables(job: Job, evidence: Evidence, folder: Path) -> dict[str, list[rows.Row]]:
-    """The tables' rows from their files, held against records and scores.
-
-    Raises:
-        EvidenceError: a table is missing, or its rows are not those that records and scores give.
-    """
-    manifest, _ = stagefile.read(folder / "manifest.json", SCHEMA, "the evidence manifest")
-    found = {}
-    for name in TABLES:
-        path = folder / f"{name}.parquet"
-        found[name] = tables.read(path, name)
-        digest = tables.rows_digest(name, found[name])
-        if not digest == manifest["tables"][name] == evidence.digests[name]:
-            raise EvidenceError(
-                f"the table {path} is not what records and scores give (rows {digest}, expected "
-                f"{evidence.digests[name]})",
-                f"To make it again: rm -f '{path}' '{folder / 'manifest.json'}' and run snakemake again",
-            )
+def _unlisted(job: Job, seen: AuditView) -> list[str]:
+    """Started attempts of registered slots that no receipt lists, and registered slots without an episode."""
+    design = seen.registered.config("design")
+    listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
+    found = []
+    for path in sorted(job.store.root.glob("*/*/*/*")):
+        kind, slot, arm, attempt = path.parts[-4:]
+        key = EpisodeKey(kind, int(slot), arm)
+        if kind in plan.STAGES and key.slot <= plan.slots(kind, design) and (key, int(attempt)) not in listed:
+            found.append(f"{key}, attempt {attempt}")
+    recorded = {key for key, _ in listed}
+    for stage in (stage for phase in seen.scores for stage in plan.PHASES[phase]):
+        if not plan.STAGES[stage].replaces:
+            registered = [key for slot in range(1, plan.slots(stage, design) + 1) for key in plan.keys(stage, slot)]
+            found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dcpflow.episodes.episode import hello
@@ -12,14 +11,13 @@ from dcpflow.records.draws import Draws
 from dcpflow.tasks.base import Task
 
 
-def facts(view: AuditView, task: Task, draws: Draws, history: Sequence[dict[str, Any]]) -> dict[str, dict[str, bool]]:
+def episode_facts(view: AuditView, task: Task, draws: Draws) -> dict[str, dict[str, bool]]:
     """Facts of every episode, by record digest.
 
     Args:
         view: the audit.
         task: its task.
         draws: its draws, from the revealed nonce.
-        history: what branches continue from.
 
     Returns:
         ``draw_matches``: its draws are those of the committed nonce; ``hello_matches``: it was told exactly what its
@@ -27,7 +25,8 @@ def facts(view: AuditView, task: Task, draws: Draws, history: Sequence[dict[str,
         for byte (true where it had none).
     """
     limits = view.registered.config("limits")
-    return {episode.digest: _facts(episode, task, draws, limits, list(history)) for episode in view.episodes}
+    history = list(view.checkpoint.get("history", []))
+    return {episode.digest: _facts(episode, task, draws, limits, history) for episode in view.episodes}
 
 
 def _facts(

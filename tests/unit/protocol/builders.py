@@ -521,3 +521,45 @@ def seal(case: Case) -> Case:
             "sham_contract_preseal_receipt_hash": gate3["sham"]["contract_preseal_receipt_hash"],
         }
     return case
+
+
+def small_evidence_case(**registration: Any) -> Case:
+    """An Evidence case that certifies with few and short records: 170 pairs of each kind, two units.
+
+    Margins are wider than in the published base, since the continuous interval needs pairs in proportion to
+    1 / margin; everything else is the same.
+    """
+    return evidence_case(
+        **{
+            "neutral": 0.05,
+            "pairs": 170,
+            "null_pairs": 170,
+            "units": 2,
+            "delta_evidence": 0.4,
+            "delta_sham": 0.2,
+            **registration,
+        }
+    )
+
+
+def decoded(case: Case) -> Any:
+    """The evidence in the vocabulary of our protocol."""
+    from dcpflow.bundles.dcp_audit import decode
+
+    return decode({name: payload for name, payload in case.items() if payload is not None})
+
+
+def decided(case: Case, *, verifier_flaw: bool = False) -> Any:
+    """Our decision on a case, its envelope and digests included."""
+    from dcpflow.bundles.dcp_audit import envelope_faults
+    from dcpflow.protocol import decide
+
+    parts = decoded(case)
+    return decide(
+        parts.registration,
+        parts.gate1,
+        parts.gate2,
+        parts.gate3,
+        envelope_faults(parts),
+        verifier_flaw=verifier_flaw,
+    )

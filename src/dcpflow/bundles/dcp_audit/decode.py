@@ -31,6 +31,7 @@ from dcpflow.protocol import (
     ScoredArtifact,
     Validity,
 )
+from dcpflow.protocol.registration import MAX_INTEGER
 
 T = TypeVar("T")
 Read = Callable[["Place", Any], Any]
@@ -86,6 +87,8 @@ def _flag(place: Place, value: Any) -> bool:
 def _integer(place: Place, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.error("type", f"must be an integer, is {_kind(value)}")
+    if abs(value) > MAX_INTEGER:
+        raise place.error("range", f"an integer beyond {MAX_INTEGER}")
     return value
 
 

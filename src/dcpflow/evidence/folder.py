@@ -1,0 +1,251 @@
+"""The evidence of a results folder: tables held against records and scores, and the decision that follows.
+
+Neither task, agent nor nonce is needed here: what they have to tell was recorded in the tables and facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.evidence import decision, facts, rows, tables, view
+from dcpflow.evidence.checks import Check
+from dcpflow.protocol.config import Config
+from dcpflow.records import canonical, checkpoint, files, history, plan, registration, stagefile
+from dcpflow.records.layout import Layout
+from dcpflow.records.registration import Registered
+
+SCHEMA = "dcpflow.evidence/1"
+TABLES = ("episodes", "candidates", "scores", "controls", "pairs", "null_pairs")
+EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """An audit's evidence, read whole, every digest followed.
+
+    Attributes:
+        view: records, scores, checkpoint.
+        facts: of the audit as a whole.
+        episode_facts: of each episode, by record digest.
+        digests: digest of each table's rows.
+    """
+
+    view: view.AuditView
+    facts: facts.AuditFacts
+    episode_facts: dict[str, dict[str, bool]]
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that was reached from evidence.
+
+    Attributes:
+        document: as ``decision.json`` holds it.
+        checks: rows of the table of checks.
+    """
+
+    document: dict[str, Any]
+    checks: list[rows.Row]
+
+    def to_bytes(self) -> bytes:
+        """The bytes of ``decision.json``."""
+        return canonical.encode(self.document) + b"\n"
+
+
+def receipts(layout: Layout) -> list[Path]:
+    """Every receipt of a results folder, of whatever batches."""
+    found = (path for stage in plan.STAGES for path in (layout.root / stage).rglob("b*.json"))
+    return sorted(path for path in found if path.stem[1:].isdigit())
+
+
+def scores(layout: Layout) -> dict[str, Path]:
+    """The score file of each phase."""
+    return {phase: layout.scores(phase) for phase in plan.PHASES if layout.scores(phase).exists()}
+
+
+def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
+    """Records, scores and checkpoint, every digest followed.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign.
+    """
+    contract = registration.read_contract(layout.registration).digest
+    point = checkpoint.read(layout, contract) if "pairs" in score_paths else None
+    return view.load(layout, receipt_paths, score_paths, point)
+
+
+def write(
+    layout: Layout, seen: view.AuditView, episode_facts: dict[str, dict[str, bool]], audit_facts: facts.AuditFacts
+) -> None:
+    """Write tables, facts and the manifest with their digests."""
+    contents = rows.all_rows(seen, episode_facts)
+    digests = {
+        name: tables.write(table_path(layout, name), name, contents[name], seen.registered.digest) for name in TABLES
+    }
+    facts.write(layout.evidence / "facts.json", seen.registered.contract, audit_facts)
+    body = {"contract": seen.registered.contract, "tables": digests, "scores": dict(seen.inputs)}
+    stagefile.write(layout.evidence / "manifest.json", SCHEMA, body)
+
+
+def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Evidence:
+    """Read the evidence and hold the tables against records and scores.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign, or a table is not what records and scores give.
+    """
+    seen = load_view(layout, receipt_paths, score_paths)
+    manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
+    found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
+    digests = {name: tables.rows_digest(name, found[name]) for name in TABLES}
+    for name in TABLES:
+        _expect(layout, name, digests[name], manifest["tables"][name])
+    known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
+    if missing := [episode for episode in seen.episodes if episode.digest not in known]:
+        raise EvidenceError(
+            f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
+        )
+    expected = rows.all_rows(seen, known)
+    for name in TABLES:
+        _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
+    audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
+    return Evidence(seen, audit_facts, known, digests)
+
+
+def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Decided:
+    """Reach the decision from the evidence; writes nothing.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign.
+    """
+    past = history.entries(layout)
+    evidence = read(layout, receipt_paths, score_paths)
+    registered = evidence.view.registered
+    if not past or past[-1].registration != registered.digest:
+        path = layout.registration / "registration.json"
+        raise EvidenceError(
+            f"the registration in force ({registered.digest}) is not the last of the history in {layout.history}",
+            f"To register it: rm -f '{path}' and run snakemake again",
+        )
+    outcome = _reach(evidence, evidence.view, past)
+    document = decision.document(outcome)
+    document["rests_on"]["tables"] = evidence.digests
+    # back under the first registration nothing is amended: what was tried in between stays in the history
+    amended = past[0].registration != registered.digest
+    document["registration"]["amendments"] = _amendments(past) if amended else []
+    document["confirmatory"] = None
+    if amended:
+        decision.mark_exploratory(document, list(history.changes(past[0].parts, registered.parts)))
+        document["confirmatory"] = _confirmatory(layout, evidence, past)
+    return Decided(document, [_check_row(check) for check in outcome.checks])
+
+
+def write_decision(layout: Layout, decided: Decided, registration_digest: str) -> None:
+    """Write ``decision.json`` and the table of checks."""
+    tables.write(table_path(layout, "checks"), "checks", decided.checks, registration_digest)
+    files.write_atomic(layout.decision, decided.to_bytes())
+
+
+def verify(layout: Layout) -> Decided:
+    """Reach the decision of a results folder again and hold it against the one that stands there.
+
+    Follows every digest on the way: registration, history, receipts, records, transcripts, candidates, scores,
+    tables, facts.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign, or the decision does not follow from the evidence.
+    """
+    remedy = f"To decide again: rm -f '{layout.decision}' and run snakemake again"
+    written = files.read(layout.decision, "the decision", remedy)
+    decided = decide(layout, receipts(layout), scores(layout))
+    if decided.to_bytes() != written:
+        raise EvidenceError(f"{layout.decision} is not the decision that its evidence gives", remedy)
+    path = table_path(layout, "checks")
+    if tables.rows_digest("checks", tables.read(path, "checks")) != tables.rows_digest("checks", decided.checks):
+        raise EvidenceError(
+            f"the table {path} is not what the evidence gives",
+            f"To make it again: rm -f '{path}' '{layout.decision}' and run snakemake again",
+        )
+    return decided
+
+
+def table_path(layout: Layout, name: str) -> Path:
+    """The Parquet file of a table."""
+    return layout.evidence / f"{name}.parquet"
+
+
+def config_of(registered: Registered) -> Config:
+    """The registered configuration; execution settings, which are not registered, have their defaults."""
+    return Config.model_validate_json(
+        canonical.encode({name: part["config"] for name, part in registered.parts.items()})
+    )
+
+
+def _expect(layout: Layout, name: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise EvidenceError(
+            f"the table {table_path(layout, name)} is not what records and scores give (rows {found}, "
+            f"expected {expected})",
+            _again(layout, name),
+        )
+
+
+def _again(layout: Layout, name: str) -> str:
+    manifest = layout.evidence / "manifest.json"
+    return f"To make it again: rm -f '{table_path(layout, name)}' '{manifest}' and run snakemake again"
+
+
+def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entry]) -> decision.Outcome:
+    registrations = [entry.registration for entry in past]
+    config = config_of(seen.registered)
+    return decision.reach(seen, evidence.facts, evidence.episode_facts, registrations, config)
+
+
+def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
+    return [
+        {
+            "sequence": entry.sequence,
+            "registration": entry.registration,
+            "changes": entry.changes,
+            "opened": entry.opened,
+        }
+        for entry in past[1:]
+    ]
+
+
+def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Entry]) -> dict[str, Any] | None:
+    """The decision under the first registration, which an amendment never replaces.
+
+    Where the contract is the same it is reached again from the same evidence; where another contract is audited now,
+    it is the decision that was written then, if there was one.
+    """
+    first = past[0]
+    registered = Registered(first.registration, first.contract, first.parts)
+    if first.contract != evidence.view.registered.contract:
+        kept = history.kept_decision(layout, first)
+        return canonical.decode(kept, "the kept decision") if kept else None
+    own = evidence.view.restricted(registered)
+    design = registered.config("design")
+    if any(len({e.record.slot for e in own.of(stage)}) < plan.slots(stage, design) for stage in _required(own)):
+        return None
+    return decision.document(_reach(evidence, own, past))
+
+
+def _required(seen: view.AuditView) -> list[str]:
+    """Stages of which every registered slot has an episode in a complete audit."""
+    return [stage for phase in seen.scores for stage in plan.PHASES[phase] if not plan.STAGES[stage].replaces]
+
+
+def _check_row(check: Check) -> rows.Row:
+    return {
+        "name": check.name,
+        "result": check.result,
+        "needed_for": check.needed_for,
+        "reason": check.reason,
+        "records": len(check.records),
+        "records_digest": canonical.digest_of(list(check.records)),
+    }

@@ -1,0 +1,279 @@
+"""What tests of several kinds share: one small finished audit, and copies of it to alter."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dcpflow.errors import UsageError
+from dcpflow.records.registration import CONTRACT_PARTS
+from dcpflow.stages import checkpoint, decide, episodes, evidence, registering, replay, scoring, seal
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.workflow import Workflow
+
+ROOT = Path(__file__).parents[1]
+SMALL_DESIGN = {
+    "challengers": 6,
+    "controls": 4,
+    "pairs": 3,
+    "null_pairs": 4,
+    "misled_null_episodes": 12,
+    "pair_replacements": 0,
+    "null_pair_replacements": 0,
+}
+# All of an audit's jobs are one process here, and so all of its agents one user: their processes count together.
+SMALL_LIMITS = {"processes": 1024}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit run in this process, stage by stage as the workflow's rules do, without a workflow engine.
+
+    Attributes:
+        results: the results folder.
+        nonce_file: the sealed nonce; secret, fixed, and outside of the results.
+        settings: the configuration, complete.
+    """
+
+    results: Path
+    nonce_file: Path
+    settings: dict[str, Any]
+
+    @cached_property
+    def workflow(self) -> Workflow:
+        execution = {"results": str(self.results), "nonce_file": str(self.nonce_file)}
+        return Workflow.from_mapping({**self.settings, "execution": self.settings["execution"] | execution})
+
+    @property
+    def job(self) -> Job:
+        """A new job: nothing that an earlier one read is remembered."""
+        return Job(self.results, self.nonce_file, "")
+
+    @property
+    def receipts(self) -> list[Path]:
+        return [Path(path) for path in self.workflow.all_receipts]
+
+    @property
+    def scores(self) -> dict[str, Path]:
+        return {Path(path).stem: Path(path) for path in self.workflow.score_files}
+
+    def with_settings(self, **sections: dict[str, Any]) -> Audit:
+        """The same folder under a configuration in which some keys differ."""
+        return replace(self, settings=merged(self.settings, sections))
+
+    def at(self, results: Path) -> Audit:
+        """The same audit in a copied results folder."""
+        return replace(self, results=results)
+
+    def seal(self) -> None:
+        parts = self.workflow.parts
+        seal.seal_task(self.results, parts["task"], self.nonce_file, parts["limits"])
+
+    def freeze_contract(self) -> None:
+        parts = self.workflow.parts
+        registering.freeze_contract(self.results, {name: parts[name] for name in CONTRACT_PARTS})
+
+    def register(self) -> None:
+        parts = self.workflow.parts
+        registering.register(self.results, parts["design"], parts["thresholds"])
+
+    def run(self, stage: str, job: Job | None = None) -> None:
+        """Run a stage's batches; what stands in the episode store already is only listed again."""
+        job, audit = job or self.job, self.workflow
+        for number, path in enumerate(map(Path, audit.receipts(stage)), 1):
+            batch = f"{number:04d}"
+            if stage.endswith("_replacements"):
+                earlier = audit.receipts(stage.replace("_replacements", "s")) + audit.receipts(stage)[: number - 1]
+                episodes.run_replacement(job, stage, number, [Path(name) for name in earlier], path)
+            else:
+                stratum = audit.config.design.stratum if stage == "challengers" else ""
+                episodes.run_slots(job, stage, audit.first(stage, batch), audit.last(stage, batch), path, stratum)
+
+    def select_checkpoint(self) -> None:
+        checkpoint.select(self.job, self.job.layout.checkpoint)
+
+    def score(self, phase: str) -> None:
+        receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
+        scoring.score_phase(self.job, phase, receipts, self.job.layout.scores(phase))
+
+    def replay(self) -> None:
+        replay.replay_channels(self.job, self.receipts, self.job.layout.replay)
+
+    def tabulate(self) -> None:
+        evidence.write_tables(self.job, self.receipts, self.scores, self.job.layout.evidence)
+
+    def decide(self) -> None:
+        decide.decide(self.job, self.receipts, self.scores)
+
+    def conclude(self) -> None:
+        """All that follows once every episode stands: replay, scores, tables, decision."""
+        self.replay()
+        for phase in self.workflow.phases:
+            self.score(phase)
+        self.tabulate()
+        self.decide()
+
+    def run_all(self) -> None:
+        """The whole audit."""
+        self.seal()
+        self.freeze_contract()
+        self.register()
+        self.run("target")
+        self.select_checkpoint()
+        job = self.job
+        for stage in self.workflow.stages:
+            if stage != "target":
+                self.run(stage, job)
+        self.conclude()
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Key by key, as configuration files are merged."""
+    result = dict(old)
+    for key, value in new.items():
+        both = isinstance(value, dict) and isinstance(old.get(key), dict)
+        result[key] = merged(old[key], value) if both else value
+    return result
+
+
+@pytest.fixture(scope="session")
+def default_settings() -> dict[str, Any]:
+    """The shipped default configuration."""
+    settings: dict[str, Any] = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
+    return settings
+
+
+@pytest.fixture(scope="session")
+def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
+    """Makes an audit that nothing was done for yet: the small design, in a folder of its own.
+
+    Keyword arguments are configuration sections with what differs from the shipped configuration. The nonce is
+    always the same, so that a test sees the same episodes whenever it runs.
+    """
+
+    def make(**sections: dict[str, Any]) -> Audit:
+        folder = tmp_path_factory.mktemp("audit")
+        nonce_file = folder / "audit.nonce"
+        nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
+        nonce_file.chmod(0o600)
+        small = merged(default_settings, {"design": SMALL_DESIGN, "limits": SMALL_LIMITS})
+        return Audit(folder / "results", nonce_file, merged(small, sections))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def backend(new_audit: Callable[..., Audit]) -> str:
+    """How agents can be isolated on this machine: ``bubblewrap``, else ``none``."""
+    from dcpflow.agents import launch_spec
+    from dcpflow.episodes import sandbox
+    from dcpflow.episodes.probe import SPEC, passed, probe
+
+    audit = new_audit()
+    parts = audit.workflow.parts
+
+    def works(isolation: sandbox.Isolation) -> bool:
+        return passed(probe(isolation, audit.results / "private", parts["limits"]))
+
+    try:
+        sandbox.open_isolation("bubblewrap", (launch_spec(parts["agent"]), SPEC), works)
+    except UsageError:
+        return "none"
+    return "bubblewrap"
+
+
+@pytest.fixture(scope="session")
+def finished_audit(new_audit: Callable[..., Audit], backend: str) -> Audit:
+    """A finished small audit, from the seal to the decision. Do not alter it: alter an ``audit_copy``.
+
+    6 challengers, 4 positive controls, 3 pairs, 4 null pairs and 12 misled null episodes of the built-in agent, in
+    a sandbox where this machine has one: too few to certify anything, so it ends inconclusive. It takes some seconds,
+    once in a test session. ``finished_audit.results`` is the folder, ``finished_audit.job`` opens it,
+    ``finished_audit.receipts`` and ``.scores`` name what the workflow would declare to ``decide``.
+    """
+    audit = new_audit(isolation={"backend": backend})
+    audit.run_all()
+    return audit
+
+
+@pytest.fixture
+def audit_copy(finished_audit: Audit, tmp_path: Path) -> Audit:
+    """A copy of the finished audit that the test may alter (some milliseconds)."""
+    return finished_audit.at(Path(shutil.copytree(finished_audit.results, tmp_path / "results")))
+
+
+@pytest.fixture(scope="session")
+def run_unprivileged() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs this environment's Python as an ordinary user, also where the tests run as root.
+
+    As root, the process gets a mount namespace of its own, in which the interpreter and this checkout can be reached
+    although they may lie below a closed folder such as ``/root``, and then the uid of nobody.
+    """
+
+    def run(arguments: Sequence[str], timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "DCPFLOW_TESTS_NESTED": "1"},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            preexec_fn=_become_nobody if os.geteuid() == 0 else None,
+        )
+
+    return run
+
+
+NOBODY = 65534
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
+
+
+def _become_nobody() -> None:
+    _open_the_way_to([Path(sys.base_prefix), Path(sys.prefix), ROOT])
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def _open_the_way_to(paths: Sequence[Path]) -> None:
+    """Cover each folder that others cannot traverse by an empty one that holds nothing but these paths."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(source: Path | str, target: Path | str, kind: str | None, flags: int, data: str | None = None) -> None:
+        words = [None if word is None else str(word).encode() for word in (source, target, kind, data)]
+        if libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]):
+            raise OSError(ctypes.get_errno(), f"mount {target}")
+
+    if libc.unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "unshare")
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    closed: dict[Path, list[Path]] = {}
+    for path in dict.fromkeys(paths):
+        barred = next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None)
+        if barred is not None:
+            closed.setdefault(barred, []).append(path)
+    stage = Path("/mnt")
+    mount("tmpfs", stage, "tmpfs", 0, "mode=0755")
+    kept = []
+    for path in (path for group in closed.values() for path in group):
+        place = stage / str(len(kept))
+        place.mkdir()
+        mount(path, place, None, MS_BIND | MS_REC)
+        kept.append((place, path))
+    for folder in closed:
+        mount("tmpfs", folder, "tmpfs", 0, "mode=0755")
+    for place, path in kept:
+        path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        mount(place, path, None, MS_BIND | MS_REC)
