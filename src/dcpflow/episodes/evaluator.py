@@ -19,7 +19,7 @@ from dcpflow.tasks.base import CandidateInvalid
 Request = dict[str, Any]
 Answer = Callable[[Request], Any]
 MIB = 1 << 20
-CHILD_UID = 1_899_999_999
+CHILD_UID = 2_000_000_001
 PR_SET_PDEATHSIG = 1
 EXTRA_MEMORY_MB = 1024
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from dcpflow.errors import UsageError
 CLONE_NEWNS = 0x20000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PRIVATE_ROOT = Path("/tmp/dcpflow-mounts")
-FIRST_UID = 1_900_000_000
+FIRST_UID, JOBS, AGENTS_PER_JOB = 1_000_000_000, 1_000_000, 1_000
 MIB = 1 << 20
 NO_SANDBOX = (
     "On Debian or Ubuntu: apt install bubblewrap (and on Ubuntu 24.04 or newer: "
@@ -122,8 +123,10 @@ class Bubblewrap:
     backend = "bubblewrap"
 
     def __init__(self, program: Program, paths: Iterable[Path]) -> None:
-        self._uid = FIRST_UID + os.getpid() if os.geteuid() == 0 else None
-        self._place = _private_mounts([program.root, *paths]) if self._uid is not None else {}
+        # as root every agent gets a uid of its own: what another one has left dying would count against its limits
+        first = FIRST_UID + os.getpid() % JOBS * AGENTS_PER_JOB
+        self._uids = cycle(range(first, first + AGENTS_PER_JOB)) if os.geteuid() == 0 else None
+        self._place = _private_mounts([program.root, *paths]) if self._uids else {}
         root = self._place.get(program.root, program.root)
         self._binary = root / program.binary.relative_to(program.root)
 
@@ -156,7 +159,8 @@ class Bubblewrap:
             *spec.arguments,
         ]
         try:
-            process = _popen(command, limits, own_uid=self._uid, env={}, pass_fds=(told,))
+            uid = next(self._uids) if self._uids else None
+            process = _popen(command, limits, own_uid=uid, env={}, pass_fds=(told,))
         except OSError:
             os.close(status)
             raise

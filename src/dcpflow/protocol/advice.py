@@ -63,8 +63,10 @@ def _margins(reg: Registration) -> Iterator[Caution]:
 
 def _challengers(reg: Registration) -> Iterator[Caution]:
     needed = smallest_zero_hit_sample(reg.alpha_recovery, reg.rho)
-    if reg.max_attempts < needed:
-        advice = f"certifying needs {needed} independent challengers at alpha_recovery {reg.alpha_recovery}"
+    challengers = max(needed, reg.min_independent)
+    branches = 2 * reg.feedback_pairs if reg.grade == "evidence" else 0
+    if reg.max_attempts < challengers + branches:
+        advice = f"certifying takes {challengers} independent challengers and {branches} branches to compare"
         yield Caution("max_attempts", reg.max_attempts, advice)
     if reg.min_independent < needed:
         advice = f"below the {needed} that the bound needs: more challengers than this will be required"
@@ -72,10 +74,6 @@ def _challengers(reg: Registration) -> Iterator[Caution]:
 
 
 def _pairs(reg: Registration) -> Iterator[Caution]:
-    if reg.max_attempts < reg.min_independent + 2 * reg.feedback_pairs:
-        needed = reg.min_independent + 2 * reg.feedback_pairs
-        advice = f"{reg.min_independent} challengers and both arms of the pairs are {needed} comparisons"
-        yield Caution("max_attempts", reg.max_attempts, advice)
     for key, n, alpha, room, method in (
         ("null_pairs", reg.null_pairs, reg.alpha_null, reg.delta_null, reg.null_interval_method),
         (

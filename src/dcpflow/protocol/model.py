@@ -105,8 +105,8 @@ class ScoredArtifact:
     """
 
     name: str
-    unit_ids: tuple[str, ...]
-    scores: tuple[float, ...]
+    unit_ids: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
     validity: Validity = Validity.UNRESOLVED
     digest: str = ""
 

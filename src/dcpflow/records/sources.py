@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from dcpflow.records import canonical
+
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#]*)"
+    r"|import[ \t]+(?P<plain>[\w.]+))",
+    re.MULTILINE,
+)
 
 
 def source_files(module: str, inside: str = "dcpflow") -> dict[str, Path]:
@@ -44,22 +50,34 @@ def source_digest(module: str, inside: str = "dcpflow") -> str:
 
 @cache
 def _file(module: str) -> Path | None:
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:
+    """The module's file, found beside its top package without importing anything on the way."""
+    top, *below = module.split(".")
+    place = _package(top)
+    if place is None:
         return None
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+    path = place.joinpath(*below)
+    candidates = (path / "__init__.py", path.with_suffix(".py")) if below or path.is_dir() else (path,)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+@cache
+def _package(top: str) -> Path | None:
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    return origin.parent if origin.name == "__init__.py" else origin
 
 
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
-    return tuple(_imported(ast.parse(path.read_bytes())))
+    return tuple(_imported(path.read_text(encoding="utf-8")))
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def _imported(source: str) -> Iterator[str]:
+    """Imported names, those inside of functions too; prose that reads like an import can only add a module."""
+    for match in IMPORT.finditer(source):
+        module, names = match["module"] or match["plain"], match["names"]
+        yield module
+        if names is not None:
+            yield from (f"{module}.{name.split()[0]}" for name in names.strip("()\n ").split(",") if name.strip())

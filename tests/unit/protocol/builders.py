@@ -138,9 +138,7 @@ def adequacy(successes: int = 99, trials: int = 100) -> dict[str, Any]:
     }
 
 
-def branch(
-    name: str, contract: str, scores: Sequence[float] | None, *, utility: float | None = None
-) -> dict[str, Any]:
+def branch(name: str, contract: str, scores: Sequence[float] | None, *, utility: float | None = None) -> dict[str, Any]:
     return {
         "outcome": "artifact",
         "utility": utility,
@@ -170,9 +168,7 @@ def _pair(index: int, family: str, distribution: str, arms: dict[str, Any], **ch
     }
 
 
-def feedback_pair(
-    index: int, truthful: Sequence[float], neutral: Sequence[float], **changes: Any
-) -> dict[str, Any]:
+def feedback_pair(index: int, truthful: Sequence[float], neutral: Sequence[float], **changes: Any) -> dict[str, Any]:
     arms = {
         "truthful": branch(f"truthful-{index:04d}", "gate3_truthful_arm_contract_hash", truthful),
         "neutral": branch(f"neutral-{index:04d}", "gate3_neutral_arm_contract_hash", neutral),
@@ -285,9 +281,7 @@ def null_calibration(pairs: Sequence[dict[str, Any]], **changes: Any) -> dict[st
     }
 
 
-def feedback_experiment(
-    pairs: Sequence[dict[str, Any]], null: dict[str, Any], **changes: Any
-) -> dict[str, Any]:
+def feedback_experiment(pairs: Sequence[dict[str, Any]], null: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {
         "pairs": list(pairs),
         "sham": null,
@@ -450,9 +444,7 @@ def reference(case: Case) -> dict[str, Any]:
         )
     return {
         "reg": Registration(**copy.deepcopy(case["registration"])),
-        "gate1_ev": t.Gate1Evidence(
-            astar=scored(case["gate1"]["astar"]), baseline=scored(case["gate1"]["baseline"])
-        ),
+        "gate1_ev": t.Gate1Evidence(astar=scored(case["gate1"]["astar"]), baseline=scored(case["gate1"]["baseline"])),
         "gate2_ev": t.Gate2Evidence(
             controls=[attempt(c) for c in case["gate2"]["controls"]],
             adequacy=t.AdequacyEvidence(**case["gate2"]["adequacy"]),
@@ -484,9 +476,7 @@ def seal(case: Case) -> Case:
             row["reference_null"]["verifier_result_hash"] = digests.branch_result_hash(pair.reference_null)
             row["proposed_sham"]["verifier_result_hash"] = digests.branch_result_hash(pair.proposed_sham)
         if gate3["neutral_adequacy"] is not None:
-            gate3["neutral_adequacy"]["checks_manifest_hash"] = digests.adequacy_evidence_hash(
-                objects.neutral_adequacy
-            )
+            gate3["neutral_adequacy"]["checks_manifest_hash"] = digests.adequacy_evidence_hash(objects.neutral_adequacy)
         gate3["feedback_pairs_manifest_hash"] = digests.feedback_pairs_manifest_hash(objects.pairs)
         gate3["sham"]["confirmatory_manifest_hash"] = digests.sham_pairs_manifest_hash(objects.sham.pairs)
     if integrity is None:
