@@ -21,13 +21,10 @@ class LaunchSpec:
     Attributes:
         arguments: the command, with paths as they are inside the sandbox.
         files: path inside the sandbox to the file of the host that stands there, read-only.
-        restartable: whether an interrupted episode may be started again from its draws alone: true for agents
-            that are a function of what they receive, so that a second start gives the same record and costs nothing.
     """
 
     arguments: tuple[str, ...]
     files: Mapping[str, Path]
-    restartable: bool
 
     def outside(self) -> tuple[str, ...]:
         """The same command for a run without a sandbox."""
@@ -51,7 +48,7 @@ def python_command(source: Path) -> LaunchSpec:
     """A standard-library Python file, started isolated from any site or user packages."""
     inside = f"{INSIDE}/{source.name}"
     interpreter = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
-    return LaunchSpec((interpreter, "-I", "-S", "-B", inside), {inside: source}, restartable=True)
+    return LaunchSpec((interpreter, "-I", "-S", "-B", inside), {inside: source})
 
 
 def launch_spec(agent: Mapping[str, Any]) -> LaunchSpec:

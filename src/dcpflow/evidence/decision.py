@@ -99,7 +99,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     view = outcome.view
     return {
         "schema": SCHEMA,
-        "core": _verdict(outcome.decision.core),
+        "core": _core(outcome.decision),
         "evidence": _verdict(outcome.decision.evidence),
         "roles": view.registered.config("claim")["roles"],
         "claim": {key: view.registered.config("claim")[key] for key in ("id", "statement", "family", "slot", "grade")},
@@ -139,6 +139,14 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "rule": verdict.rule,
         "reason": verdict.reason,
     }
+
+
+def _core(decision: Decision) -> dict[str, Any]:
+    """Core's verdict; where the challengers were not adequate, with what was missing."""
+    core = _verdict(decision.core)
+    if core["rule"] == "V15" and decision.gate2 and decision.gate2.adequacy_faults:
+        core["reason"] += f" ({'; '.join(fault.detail for fault in decision.gate2.adequacy_faults)})"
+    return core
 
 
 def _scope(outcome: Outcome) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def evaluate_effect(
     )
     values = [row.difference for row in rows if row.difference is not None]
     unresolved = _unresolved(reg, rows, len(values)) if complete else len(ledger.terminal)
-    rates = arm_rates(evidence.pairs, [evidence.pairs[index] for index in ledger.terminal])
+    terminal = [evidence.pairs[index] for index in ledger.terminal]
+    rates = arm_rates(evidence.pairs, terminal, whole_pairs=True)
     health = tuple(_health_faults(reg, rates))
     difference = interval(reg.feedback_interval_method, values, 1.0 - reg.alpha_evidence)
     effect, rule, reason = _decide(reg, difference, health, null, unresolved)

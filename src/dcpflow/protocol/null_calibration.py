@@ -68,7 +68,7 @@ def evaluate_null(reg: Registration, null: NullCalibration) -> NullResult:
         reg.null_pairs - len(values),
         sum(row.status in (PairStatus.UNRESOLVED, PairStatus.EXCLUDED) for row in rows),
     )
-    rates = arm_rates(null.pairs, terminal)
+    rates = arm_rates(null.pairs, terminal, whole_pairs=False)
     adequacy, rule, reason = _before_the_interval(reg, null, ledger, rates, unresolved)
     difference = None
     if adequacy is None:

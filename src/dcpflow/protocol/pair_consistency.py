@@ -25,7 +25,7 @@ from dcpflow.protocol.model import (
 )
 from dcpflow.protocol.neutral_recovery import neutral_contract_faults
 from dcpflow.protocol.null_calibration import null_ledger
-from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.protocol.replacements import disclosure_faults
 from dcpflow.protocol.text import is_canonical, is_explicit
 
@@ -138,6 +138,9 @@ def _feedback_pair_faults(reg: Registration, evidence: Gate3Evidence, claimed: S
             ("neutral", reg.neutral_contract_digest, NEUTRAL_ARM),
         ):
             branch: Branch = getattr(pair, arm)
+            if reg.feedback_estimand == BINARY and branch.utility is not None:
+                detail = "states a utility, which follows from the comparison with A* here"
+                yield Fault("binary_utility", f"{place}.{arm}", detail, EVIDENCE_ONLY, index)
             yield from _branch_faults(f"{place}.{arm}", branch, contract, blocks, index)
             if branch.outcome is Outcome.ARTIFACT and branch.unit_ids != claimed.unit_ids:
                 detail = "scored on other units than A*, or in another order"

@@ -180,7 +180,7 @@ def branch_as_attempt(branch: Branch) -> Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ArmRates:
-    """Health of the two arms of a family, over pairs that were not lost to infrastructure.
+    """Health of the two arms of a family.
 
     Attributes:
         valid: Share of valid artifacts in each arm.
@@ -195,29 +195,34 @@ class ArmRates:
 
 
 def arm_rates(
-    started: Sequence[FeedbackPair] | Sequence[NullPair],
-    terminal: Sequence[FeedbackPair] | Sequence[NullPair],
+    started: Sequence[FeedbackPair | NullPair],
+    terminal: Sequence[FeedbackPair | NullPair],
+    *,
+    whole_pairs: bool,
 ) -> ArmRates:
     """The rates of G3.10 and G3.15.
 
     Args:
         started: All pairs on record, replaced ones included.
         terminal: Those that were not replaced.
+        whole_pairs: Whether a branch lost to infrastructure takes its partner out of the rates too: so for
+            feedback pairs (G3.10), not for null pairs (G3.15).
     """
-    ran = [pair.branches for pair in terminal if not _lost(pair)]
+    arms: list[list[Branch]] = [[], []]
+    for pair in terminal:
+        lost = [branch.outcome is Outcome.INFRASTRUCTURE_INVALID for branch in pair.branches]
+        for arm, branch in enumerate(pair.branches):
+            if not (any(lost) if whole_pairs else lost[arm]):
+                arms[arm].append(branch)
 
     def share(arm: int, test: Callable[[Branch], bool]) -> float:
-        return sum(test(branches[arm]) for branches in ran) / len(ran) if ran else 0.0
+        return sum(map(test, arms[arm])) / len(arms[arm]) if arms[arm] else 0.0
 
     return ArmRates(
         valid=(share(0, _is_valid), share(1, _is_valid)),
         failed=(share(0, _is_failure), share(1, _is_failure)),
         infrastructure=sum(map(lost_independently, started)) / len(started) if started else 0.0,
     )
-
-
-def _lost(pair: FeedbackPair | NullPair) -> bool:
-    return any(branch.outcome is Outcome.INFRASTRUCTURE_INVALID for branch in pair.branches)
 
 
 def _is_valid(branch: Branch) -> bool:

@@ -17,8 +17,10 @@ def is_canonical(value: object) -> TypeGuard[str]:
     Two canonical identifiers that look alike to a careful reader are the same string, which is why everything
     that has to be unique (attempts, units, draws, receipts) has to be canonical.
     """
-    return (
-        is_explicit(value)
-        and unicodedata.is_normalized("NFC", value)
-        and not any(c.isspace() or unicodedata.category(c).startswith("C") for c in value)
+    if not is_explicit(value):
+        return False
+    if value.isascii():  # the same question, asked quickly: almost every name is ASCII
+        return value.isprintable() and " " not in value
+    return unicodedata.is_normalized("NFC", value) and not any(
+        c.isspace() or unicodedata.category(c).startswith("C") for c in value
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -99,10 +100,11 @@ def many(few: list[tuple[float, float, float] | None]) -> list[tuple[float, floa
 @SETTINGS
 @given(FEW)
 def test_one_more_hit_refutes(few: list[tuple[float, float, float] | None]) -> None:
-    rows = many(few)
-    more = attempts_of([*rows, CLAIMED.scores])
-    assert outcome(more).core.status is Status.REFUTED
-    assert outcome(attempts_of(rows)).core.status is not None
+    """Whatever the other attempts are: no second, third or tenth hit turns refuted into anything else."""
+    rows = few
+    for _ in range(3):
+        rows = [*rows, CLAIMED.scores]
+        assert outcome(attempts_of(rows)).core.status is Status.REFUTED
 
 
 @SETTINGS
@@ -121,10 +123,12 @@ def test_a_wider_tolerance_never_removes_a_hit(
 
 @SETTINGS
 @given(FEW, st.randoms(use_true_random=False))
-def test_the_order_of_challengers_changes_nothing(few: list[tuple[float, float, float] | None], rng: object) -> None:
+def test_the_order_of_challengers_changes_nothing(
+    few: list[tuple[float, float, float] | None], rng: random.Random
+) -> None:
     attempts = attempts_of(many(few))
     shuffled = list(attempts)
-    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    rng.shuffle(shuffled)
     first, second = plain(outcome(attempts)), plain(outcome(shuffled))
     for record in (first, second):
         record["gate2"]["attempts"].sort(key=lambda row: row["attempt_id"])

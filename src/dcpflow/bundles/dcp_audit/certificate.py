@@ -82,6 +82,7 @@ _SCOPE_KEYS: Final = (
     "task_family_profile",
 )
 _ALPHA_NAMES: Final = {"alpha_null": "alpha_sham"}
+_OPEN: Final = (AttemptStatus.UNRESOLVED, AttemptStatus.EXECUTION_CONTRACT_VIOLATION)
 _PAIR_STATUS: Final = {PairStatus.ANALYSED: "analyzed"}
 
 
@@ -507,8 +508,8 @@ def _neutral_block(decoded: Decoded, evidence: Gate3Evidence, result: Gate3Resul
             "hits": len(neutral.witnesses),
             "admissible_hits": len(neutral.witnesses),
             "n_ind": sum(row.independent for row in rows),
-            # A branch without clean records of its own is an unresolved one.
-            "unresolved": sum(row.status is AttemptStatus.UNRESOLVED for row in rows) + len(evidence.pairs) - len(rows),
+            # Here the format also counts branches out of contract, and those without clean records.
+            "unresolved": sum(row.status in _OPEN for row in rows) + len(evidence.pairs) - len(rows),
         }
     attempts = {pair.neutral.branch_id: neutral_attempt(reg, evidence, pair) for pair in evidence.pairs}
     return {
