@@ -63,7 +63,7 @@ def outcome_faults(place: str, row: Attempt | Branch, blocks: frozenset[Stake], 
         if not is_explicit(row.artifact_digest):
             yield Fault("artifact_digest", place, "an artifact without a digest", blocks, index)
     else:
-        carries = row.scores is not None or row.unit_ids or row.artifact_digest
+        carries = row.scores is not None or row.unit_ids or is_explicit(row.artifact_digest)
         unresolved = row.outcome in (Outcome.INFRASTRUCTURE_INVALID, Outcome.UNRESOLVED)
         validity = (Validity.UNRESOLVED,) if unresolved else (Validity.UNRESOLVED, Validity.INVALID)
         if carries or row.validity not in validity:

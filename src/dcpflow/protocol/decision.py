@@ -17,7 +17,7 @@ from dcpflow.protocol.faults import (
     blocking_all,
 )
 from dcpflow.protocol.gate1 import Gate1Result, evaluate_gate1
-from dcpflow.protocol.gate2 import RecoveryResult, evaluate_gate2
+from dcpflow.protocol.gate2 import RecoveryResult, classify_all, evaluate_gate2
 from dcpflow.protocol.gate3 import Gate3Result, evaluate_gate3
 from dcpflow.protocol.model import Gate1Evidence, Gate2Evidence, Gate3Evidence, Recovery
 from dcpflow.protocol.pair_consistency import gate3_faults
@@ -67,7 +67,7 @@ def decide(
     *,
     verifier_flaw: bool = False,
 ) -> Decision:
-    """Decide an audit. A pure function of its arguments; all of them are immutable.
+    """Decide an audit. A pure function of its arguments, which are immutable and of the annotated types (O1).
 
     Conditions that the evidence and the registration show by themselves are checked here (``consistency`` and
     ``pair_consistency``). All others come in as faults: for our own evidence from checks over records, for an
@@ -85,8 +85,8 @@ def decide(
         gate3: The feedback experiment, if there is one. Its neutral branches may bear on Core
             whatever the grade.
         faults: Conditions that do not hold and that only the caller can see.
-        verifier_flaw: The verifier itself is known to be wrong for this evidence. Part of the decision, so
-            that a replay repeats it.
+        verifier_flaw: The verifier itself is known to be wrong for this evidence (O4). Part of the decision,
+            so that a replay repeats it.
 
     Returns:
         The decision.
@@ -147,7 +147,13 @@ def _challengers(
         for index, attempt in enumerate(gate2.attempts)
         if index not in blocked and draws[attempt.draw_receipt] == 1
     )
-    rows = evaluate_gate2(reg, replace(gate2, attempts=candidates), gate1.claimed).attempts
+    rows = classify_all(
+        reg,
+        candidates,
+        gate1.claimed,
+        reg.challenger_contract_digest,
+        reg.challenge_distribution_digest,
+    )
     compared = tuple(attempt for attempt, row in zip(candidates, rows, strict=True) if row.difference is not None)
     result = evaluate_gate2(reg, replace(gate2, attempts=compared), gate1.claimed)
     return result if result.recovery is Recovery.RECOVERED else None

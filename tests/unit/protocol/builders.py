@@ -457,36 +457,27 @@ def reference(case: Case) -> dict[str, Any]:
 def seal(case: Case) -> Case:
     """Recompute every digest that depends on other fields, in the order of construction. Returns ``case``."""
     from dcp import integrity as digests
+    from dcp import types as t
 
     integrity, gate3 = case["integrity"], case["gate3"]
-    case["gate2"]["adequacy"]["checks_manifest_hash"] = digests.adequacy_evidence_hash(
-        reference({**case, "gate3": None})["gate2_ev"].adequacy
-    )
+    for block in (case["gate2"]["adequacy"], gate3["neutral_adequacy"] if gate3 else None):
+        if block is not None:
+            block["checks_manifest_hash"] = digests.adequacy_evidence_hash(t.AdequacyEvidence(**block))
+    objects = reference(case)
     if gate3 is not None:
-        for row, arms in [(p, ("truthful", "neutral")) for p in gate3["pairs"]] + [
-            (p, ("reference_null", "proposed_sham")) for p in gate3["sham"]["pairs"]
-        ]:
-            for arm in arms:
-                row[arm]["verifier_result_hash"] = ""
-        objects = reference(case)["gate3_ev"]
-        for row, pair in zip(gate3["pairs"], objects.pairs, strict=True):
-            row["truthful"]["verifier_result_hash"] = digests.branch_result_hash(pair.truthful)
-            row["neutral"]["verifier_result_hash"] = digests.branch_result_hash(pair.neutral)
-        for row, pair in zip(gate3["sham"]["pairs"], objects.sham.pairs, strict=True):
-            row["reference_null"]["verifier_result_hash"] = digests.branch_result_hash(pair.reference_null)
-            row["proposed_sham"]["verifier_result_hash"] = digests.branch_result_hash(pair.proposed_sham)
-        if gate3["neutral_adequacy"] is not None:
-            gate3["neutral_adequacy"]["checks_manifest_hash"] = digests.adequacy_evidence_hash(objects.neutral_adequacy)
-        gate3["feedback_pairs_manifest_hash"] = digests.feedback_pairs_manifest_hash(objects.pairs)
-        gate3["sham"]["confirmatory_manifest_hash"] = digests.sham_pairs_manifest_hash(objects.sham.pairs)
+        evidence = objects["gate3_ev"]
+        for rows, pairs, arms in (
+            (gate3["pairs"], evidence.pairs, ("truthful", "neutral")),
+            (gate3["sham"]["pairs"], evidence.sham.pairs, ("reference_null", "proposed_sham")),
+        ):
+            for row, pair in zip(rows, pairs, strict=True):
+                for arm in arms:
+                    row[arm]["verifier_result_hash"] = digests.branch_result_hash(getattr(pair, arm))
+        gate3["feedback_pairs_manifest_hash"] = digests.feedback_pairs_manifest_hash(evidence.pairs)
+        gate3["sham"]["confirmatory_manifest_hash"] = digests.sham_pairs_manifest_hash(evidence.sham.pairs)
     if integrity is None:
         return case
-    if gate3 is not None:
-        gate3["neutral_scope_audit_manifest_hash"] = digests.gate3_neutral_scope_manifest_hash(
-            reference(case)["gate3_ev"], integrity["selection_rule_hash"]
-        )
-    parts = reference(case)
-    one = parts["gate1_ev"]
+    one, two = objects["gate1_ev"], objects["gate2_ev"]
     integrity |= {
         "astar_hash": one.astar.artifact_hash,
         "baseline_hash": one.baseline.artifact_hash,
@@ -496,17 +487,16 @@ def seal(case: Case) -> Case:
         "private_results_manifest_hash": digests.private_results_manifest_hash(
             one.astar, one.baseline, integrity["verifier_hash"]
         ),
-        "gate2_recovery_ledger_manifest_hash": digests.recovery_ledger_manifest_hash(parts["gate2_ev"].controls),
-        "recovery_ledger_manifest_hash": digests.recovery_ledger_manifest_hash(
-            parts["gate2_ev"].controls, parts["gate3_ev"]
-        ),
+        "gate2_recovery_ledger_manifest_hash": digests.recovery_ledger_manifest_hash(two.controls),
+        "recovery_ledger_manifest_hash": digests.recovery_ledger_manifest_hash(two.controls, objects["gate3_ev"]),
     }
     if gate3 is not None:
+        scope = digests.gate3_neutral_scope_manifest_hash(objects["gate3_ev"], integrity["selection_rule_hash"])
+        ledger = digests.gate3_neutral_recovery_ledger_manifest_hash(objects["gate3_ev"])
+        gate3["neutral_scope_audit_manifest_hash"] = scope
         integrity |= {
-            "gate3_neutral_scope_manifest_hash": gate3["neutral_scope_audit_manifest_hash"],
-            "gate3_neutral_recovery_ledger_manifest_hash": digests.gate3_neutral_recovery_ledger_manifest_hash(
-                parts["gate3_ev"]
-            ),
+            "gate3_neutral_scope_manifest_hash": scope,
+            "gate3_neutral_recovery_ledger_manifest_hash": ledger,
             "gate3_contract_preseal_receipt_hash": gate3["contract_preseal_receipt_hash"],
             "sham_contract_preseal_receipt_hash": gate3["sham"]["contract_preseal_receipt_hash"],
         }

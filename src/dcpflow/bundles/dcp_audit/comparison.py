@@ -7,7 +7,7 @@ within :data:`TOLERANCE`; or one of the pattern classes below, for what is known
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -120,4 +120,4 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return isinstance(value, list | tuple)

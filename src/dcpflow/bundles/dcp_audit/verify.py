@@ -13,7 +13,7 @@ from dcpflow.bundles.dcp_audit.decode import Decoded, decode
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.dcp_audit.integrity import envelope_faults
 from dcpflow.bundles.dcp_audit.manifest import Bundle, read_bundle
-from dcpflow.protocol import Decision, Stake, decide
+from dcpflow.protocol import Decision, Registration, Stake, decide
 from dcpflow.protocol.faults import blocking
 
 PROVENANCE: Final = "self-attested"
@@ -128,7 +128,21 @@ def departures(decoded: Decoded, decision: Decision) -> tuple[str, ...]:
         branch.scores is not None for pair in decoded.gate3.null.pairs for branch in pair.branches
     ):
         found.append("the utility of a null branch has to agree with its scores, where it has scores")
+    if _on_a_line(decoded.registration, decision):
+        found.append("a difference lies on its line within rounding, and is rounded exactly here")
     return tuple(found)
+
+
+def _on_a_line(reg: Registration, decision: Decision) -> bool:
+    """Whether a comparison of Gate 1 or of an attempt hangs on how a sum was rounded."""
+    rows = decision.gate2.attempts if decision.gate2 else ()
+    if decision.gate3 is not None:
+        rows += decision.gate3.neutral.rows
+    compared = [(row.difference, -reg.epsilon) for row in rows if row.difference is not None]
+    if decision.gate1 is not None:
+        compared.append((decision.gate1.recovery_of_baseline, -reg.epsilon))
+        compared.append((decision.gate1.gain, reg.delta_min))
+    return any(abs(end - line) <= TOLERANCE for i, line in compared for end in (i.lower, i.upper))
 
 
 def _repeats_claimed(decoded: Decoded) -> bool:
