@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.evidence.facts import AuditFacts
-from dcpflow.evidence.gates import Facts, null_utility, paired
+from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.config import Config
 from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
@@ -383,7 +383,7 @@ def null_assay_sensitivity(context: Context) -> Finding:
     """Deliberately misled null episodes mostly miss: the agent does listen to its channel."""
     view = context.view
     episodes = view.of("misled_nulls")
-    hits = sum(null_utility(view, e, context.reg, context.reg.epsilon) == 1.0 for e in episodes)
+    hits = sum(reached_own_line(view, e, context.reg.epsilon) for e in episodes)
     misses, needed = len(episodes) - hits, context.config.thresholds.gate3.misled_min_misses
     reason = f"{misses} of {len(episodes)} misled null episodes missed their line (at least {needed} needed)"
     return PASS if misses >= needed else FAIL, reason, episodes

@@ -28,7 +28,7 @@ from dcpflow.protocol.model import (
     ScoredArtifact,
     Validity,
 )
-from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.records.canonical import digest_of
 
 Facts = Mapping[str, Mapping[str, bool]]
@@ -170,11 +170,7 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
 
 def control_succeeded(view: AuditView, episode: Episode, facts: Mapping[str, bool], epsilon: float) -> bool:
     """A control succeeds where its artifact reaches its own instance's line and its canary was quoted."""
-    row = view.score_of(episode)
-    known = view.own_score("known_solution", "controls", episode.record.slot)
-    if row is None or row.validity != "valid" or known is None or not facts["canary_quoted"]:
-        return False
-    return mean_score(row) >= mean_score(known) - epsilon
+    return facts["canary_quoted"] and reached_own_line(view, episode, epsilon)
 
 
 def _adequacy(view: AuditView, facts: Facts, standing: Standing, epsilon: float) -> Adequacy:
@@ -352,7 +348,13 @@ def null_utility(view: AuditView, episode: Episode, reg: Registration, epsilon: 
     row = view.score_of(episode)
     if row is None or row.validity != "valid":
         return None
-    if reg.feedback_estimand != "binary":
-        return mean_score(row)
+    return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else mean_score(row)
+
+
+def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:
+    """Whether an episode's artifact is as good, within epsilon, as the known solution of its own instance."""
+    row = view.score_of(episode)
     known = view.own_score("known_solution", episode.record.stage, episode.record.slot)
-    return float(known is not None and mean_score(row) >= mean_score(known) - epsilon)
+    if row is None or row.validity != "valid" or known is None:
+        return False
+    return mean_score(row) >= mean_score(known) - epsilon

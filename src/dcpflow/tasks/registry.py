@@ -10,7 +10,14 @@ from dcpflow.errors import UsageError
 from dcpflow.records import canonical, sources
 from dcpflow.tasks.base import Task
 
-BUILTIN = {"sqlite_index": "dcpflow.tasks.sqlite_index:SqliteIndexTask"}
+BUILTIN = {
+    "affine": "dcpflow.tasks.affine:AffineTask",
+    "catalyst": "dcpflow.tasks.catalyst:CatalystTask",
+    "device": "dcpflow.tasks.device:DeviceTask",
+    "knapsack": "dcpflow.tasks.knapsack:KnapsackTask",
+    "sqlite_index": "dcpflow.tasks.sqlite_index:SqliteIndexTask",
+    "sqlite_shop": "dcpflow.tasks.sqlite_shop:SqliteShopTask",
+}
 
 
 def load_task(task: Mapping[str, Any]) -> Task:
