@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +35,8 @@ SMALL_DESIGN = {
     "pair_replacements": 0,
     "null_pair_replacements": 0,
 }
-# All of an audit's jobs are one process here, and so all of its agents one user: their processes count together.
+SMALL_TASK = {"settings": {"rows": 4_536}}
+# What a workflow spreads over many jobs is one process here, whose agents can be the same user again and again.
 SMALL_LIMITS = {"processes": 1024}
 
 
@@ -77,17 +80,19 @@ class Audit:
         """The same audit in a copied results folder."""
         return replace(self, results=results)
 
+    def section(self, name: str) -> dict[str, Any]:
+        """A registered section as rules hand it to their scripts: through JSON."""
+        found: dict[str, Any] = json.loads(self.workflow.section(name))
+        return found
+
     def seal(self) -> None:
-        parts = self.workflow.parts
-        seal.seal_task(self.results, parts["task"], self.nonce_file, parts["limits"])
+        seal.seal_task(self.results, self.section("task"), self.nonce_file, self.section("limits"))
 
     def freeze_contract(self) -> None:
-        parts = self.workflow.parts
-        registering.freeze_contract(self.results, {name: parts[name] for name in CONTRACT_PARTS})
+        registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})
 
     def register(self) -> None:
-        parts = self.workflow.parts
-        registering.register(self.results, parts["design"], parts["thresholds"])
+        registering.register(self.results, self.section("design"), self.section("thresholds"))
 
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
@@ -112,10 +117,10 @@ class Audit:
         replay.replay_channels(self.job, self.receipts, self.job.layout.replay)
 
     def tabulate(self) -> None:
-        evidence.write_tables(self.job, self.receipts, self.scores, self.job.layout.evidence)
+        evidence.write_evidence(self.job, self.receipts, self.scores)
 
     def decide(self) -> None:
-        decide.decide(self.job, self.receipts, self.scores)
+        decide.decide(self.results, self.receipts, self.scores)
 
     def conclude(self) -> None:
         """All that follows once every episode stands: replay, scores, tables, decision."""
@@ -157,7 +162,7 @@ def default_settings() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
-    """Makes an audit that nothing was done for yet: the small design, in a folder of its own.
+    """Makes an audit that nothing was done for yet: a small table, a small design, a folder of its own.
 
     Keyword arguments are configuration sections with what differs from the shipped configuration. The nonce is
     always the same, so that a test sees the same episodes whenever it runs.
@@ -168,7 +173,7 @@ def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPat
         nonce_file = folder / "audit.nonce"
         nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
         nonce_file.chmod(0o600)
-        small = merged(default_settings, {"design": SMALL_DESIGN, "limits": SMALL_LIMITS})
+        small = merged(default_settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS})
         return Audit(folder / "results", nonce_file, merged(small, sections))
 
     return make
@@ -209,9 +214,53 @@ def finished_audit(new_audit: Callable[..., Audit], backend: str) -> Audit:
 
 
 @pytest.fixture
-def audit_copy(finished_audit: Audit, tmp_path: Path) -> Audit:
-    """A copy of the finished audit that the test may alter (some milliseconds)."""
-    return finished_audit.at(Path(shutil.copytree(finished_audit.results, tmp_path / "results")))
+def audit_copy(finished_audit: Audit, _mended_copy: MendedCopy) -> Iterator[Audit]:
+    """A copy of the finished audit that the test may alter in any way; it is mended behind the test."""
+    yield finished_audit.at(_mended_copy.folder)
+    _mended_copy.mend()
+
+
+@pytest.fixture(scope="session")
+def _mended_copy(finished_audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> MendedCopy:
+    return MendedCopy(finished_audit.results, tmp_path_factory.mktemp("copy") / "results")
+
+
+class MendedCopy:
+    """A copied folder that is brought back to its original; cheaper than one copy of hundreds of files a test."""
+
+    def __init__(self, original: Path, folder: Path) -> None:
+        self.folder = Path(shutil.copytree(original, folder))
+        self._original = original
+        self._whole = self._state()
+
+    def mend(self) -> None:
+        """Remove what was added and restore what was changed or removed."""
+        found = self._state()
+        for name in sorted(found.keys() - self._whole.keys(), reverse=True):
+            path = self.folder / name
+            path.rmdir() if stat.S_ISDIR(found[name][0]) else path.unlink()
+        for name in sorted(self._whole):
+            if found.get(name) == self._whole[name]:
+                continue
+            source, path = self._original / name, self.folder / name
+            if source.is_dir():
+                path.mkdir(exist_ok=True)
+                shutil.copystat(source, path)
+            else:
+                path.unlink(missing_ok=True)
+                shutil.copy2(source, path)
+            self._whole[name] = _known_by(path)
+
+    def _state(self) -> dict[str, tuple[int, ...]]:
+        return {str(path.relative_to(self.folder)): _known_by(path) for path in sorted(self.folder.rglob("*"))}
+
+
+def _known_by(path: Path) -> tuple[int, ...]:
+    """By what an altered file is noticed; of a folder the mode alone, since its entries are looked at themselves."""
+    found = path.lstat()
+    if stat.S_ISDIR(found.st_mode):
+        return (found.st_mode,)
+    return (found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 @pytest.fixture(scope="session")
@@ -227,6 +276,7 @@ def run_unprivileged() -> Callable[..., subprocess.CompletedProcess[str]]:
             [sys.executable, *arguments],
             env={"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "DCPFLOW_TESTS_NESTED": "1"},
             cwd=ROOT,
+            check=False,
             capture_output=True,
             text=True,
             timeout=timeout,

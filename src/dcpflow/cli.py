@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import secrets
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    from dcpflow.records.draws import Nonce
     from dcpflow.stages.laboratory import Job
     from dcpflow.stages.workflow import Workflow
 
@@ -46,9 +48,22 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_show)
 
     command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
-    command.add_argument("results", type=Path, nargs="?", help="a results folder; by default the configured one")
-    command.add_argument("--nonce-file", type=Path, help="the nonce; by default the configured one")
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
+    )
+    command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
+    command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_verify)
+
+    _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
+
+    command = commands.add_parser("task", help="try a task against all that an audit relies on")
+    command.add_argument("check", choices=["check"])
+    command.add_argument("task", help="the name of a task that ships with dcpflow, or module:Class")
+    command.set_defaults(run=_task_check)
 
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
@@ -82,6 +97,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
+    actions = bundle.add_subparsers(title="actions", required=True, metavar="ACTION")
+
+    command = actions.add_parser("export", parents=[audit], help="write the bundle of a results folder")
+    command.add_argument("results", type=Path)
+    command.add_argument("out", type=Path, help="the file to write; for dcp-audit the folder to make")
+    command.add_argument("--format", choices=["dcpflow", "dcp-audit"], default="dcpflow")
+    command.add_argument("--reveal", action="store_true", help="include the nonce and what was sealed")
+    command.add_argument("--nonce-file", type=Path, help="the nonce to reveal; by default the configured one")
+    command.set_defaults(run=_bundle_export)
+
+    command = actions.add_parser("import", help="make a results folder of a bundle, of dcpflow or of dcp-audit")
+    command.add_argument("bundle", type=Path)
+    command.add_argument("out", type=Path, help="the folder to make")
+    command.set_defaults(run=_bundle_import)
+
+
 # Each command imports what it needs: an episode job must not load what a report does.
 
 
@@ -100,17 +132,89 @@ def _show(options: argparse.Namespace) -> None:
     print(screen.render(canonical.decode(data, str(path))))
 
 
-def _verify(options: argparse.Namespace) -> None:
-    from dcpflow.report import screen  # noqa: PLC0415
-    from dcpflow.stages.decide import verify  # noqa: PLC0415
-    from dcpflow.stages.laboratory import Job  # noqa: PLC0415
+def _verify(options: argparse.Namespace) -> int:
+    from dcpflow.bundles import screen  # noqa: PLC0415
+    from dcpflow.bundles.kinds import Kind  # noqa: PLC0415
+    from dcpflow.bundles.verify import verify  # noqa: PLC0415
 
-    execution = _audit(options).config.execution
-    results = options.results or Path(execution.results)
-    nonce_file = options.nonce_file or Path(execution.nonce_file)
-    decided = verify(Job(results, nonce_file, execution.public_randomness or ""))
-    print(screen.render(decided.document))
-    print(f"\nverified  every digest in {results} was followed, and the decision was reached again from the evidence")
+    path, nonce_file = options.path, options.nonce_file
+    if path is None:
+        execution = _audit(options).config.execution
+        path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
+    try:
+        found = verify(path, _nonce_in(nonce_file))
+    except UsageError as error:
+        return _bad_usage(error)
+    if found.ok and found.kind is Kind.RESULTS and nonce_file:
+        from dcpflow.stages.decide import verify as verify_with_task  # noqa: PLC0415
+        from dcpflow.stages.laboratory import Job  # noqa: PLC0415
+
+        try:
+            verify_with_task(Job(path, nonce_file, found.public_randomness))
+            found = found.with_task()
+        except DcpflowError as error:
+            found = found.failed(error)
+    if options.json:
+        print(json.dumps(found.to_json(), indent=2))
+    else:
+        print(screen.render(found), file=sys.stdout if found.ok else sys.stderr)
+    return 0 if found.ok else 1
+
+
+def _bundle_export(options: argparse.Namespace) -> int | None:
+    from dcpflow.bundles import export, interchange  # noqa: PLC0415
+
+    try:
+        if options.format == "dcp-audit":
+            if options.reveal:
+                raise UsageError("a dcp-audit bundle has no place for what was sealed", "Leave --reveal out")
+            made = interchange.export(options.results, options.out)
+            print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
+            return None
+        nonce_file = options.nonce_file if options.reveal else None
+        if options.reveal and nonce_file is None:
+            nonce_file = Path(_audit(options).config.execution.nonce_file)
+        written = export.export(options.results, options.out, _nonce_in(nonce_file))
+    except UsageError as error:
+        return _bad_usage(error)
+    sealed = "what was sealed is revealed" if written.revealed else "what was sealed stays sealed"
+    print(f"wrote {options.out}: {written.digest}, {written.members} members, {written.size} bytes; {sealed}")
+    return None
+
+
+def _bundle_import(options: argparse.Namespace) -> int | None:
+    from dcpflow.bundles import unpack  # noqa: PLC0415
+
+    try:
+        kind = unpack.import_bundle(options.bundle, options.out)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(f"made {options.out} of a {kind.value}; show it with: dcpflow show {options.out}/decision.json")
+    return None
+
+
+def _nonce_in(path: Path | None) -> Nonce | None:
+    if path is None:
+        return None
+    from dcpflow.records.draws import Nonce  # noqa: PLC0415
+
+    return Nonce.read(path)
+
+
+def _bad_usage(error: UsageError) -> int:
+    """Tell an error of the call itself, as the argument parser does: exit code 2."""
+    print(f"dcpflow: {error}", file=sys.stderr)
+    return 2
+
+
+def _task_check(options: argparse.Namespace) -> int:
+    from dcpflow.tasks import conformance, load_task  # noqa: PLC0415
+
+    sys.path.insert(0, str(Path.cwd()))  # a task of one's own lies in the folder that one works in
+    findings = conformance.check(load_task({"name": options.task, "settings": {}, "public_seed": "dcpflow task check"}))
+    for finding in findings:
+        print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _nonce(options: argparse.Namespace) -> None:

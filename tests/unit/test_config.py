@@ -117,14 +117,10 @@ def test_core_grade_ignores_gate_3() -> None:
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=2)
-    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=2),
     max_leaves=4,
 )
-PLACES = st.sampled_from(
-    sorted({key for key, _ in all_keys()} | set(Config.model_fields) | {"thresholds.gate2"})
-)
+PLACES = st.sampled_from(sorted({key for key, _ in all_keys()} | set(Config.model_fields) | {"thresholds.gate2"}))
 
 
 @given(st.lists(st.tuples(PLACES, JUNK), min_size=1, max_size=4))
@@ -188,9 +184,7 @@ def test_digests_are_all_given_or_none() -> None:
 
 
 def test_execution_is_not_registered() -> None:
-    edited = load(
-        {"execution": {"results": "elsewhere", "episodes_per_job": 1, "public_randomness": "beacon 7"}}
-    )
+    edited = load({"execution": {"results": "elsewhere", "episodes_per_job": 1, "public_randomness": "beacon 7"}})
     assert edited.parts() == load({}).parts()
     assert tuple(edited.parts()) == REGISTERED_SECTIONS
 
@@ -227,12 +221,8 @@ def test_execution_is_not_registered() -> None:
         ("thresholds.gate3.min_arm_valid_rate", 0.4, "R19", "0.5"),
     ],
 )
-def test_floors_and_caps_name_key_value_range_and_rule(
-    key: str, value: object, rule: str, allowed: str
-) -> None:
-    lines = complaints(
-        nested(key, value), {"design": {"null_pair_replacements": 0}} if key == "design.pairs" else {}
-    )
+def test_floors_and_caps_name_key_value_range_and_rule(key: str, value: object, rule: str, allowed: str) -> None:
+    lines = complaints(nested(key, value), {"design": {"null_pair_replacements": 0}} if key == "design.pairs" else {})
     line = next(line for line in lines if rule in line)
     assert line.startswith(tuple(KEY_OF_FIELD.values()))
     assert f"(registration rule {rule})" in line
@@ -241,9 +231,7 @@ def test_floors_and_caps_name_key_value_range_and_rule(
 
 def test_necessity_needs_the_evidence_grade() -> None:
     line = complaint({"claim": {"grade": "core", "necessity": True}})
-    assert (
-        line.startswith("claim.necessity = true") and "R10" in line and "set claim.grade to evidence" in line
-    )
+    assert line.startswith("claim.necessity = true") and "R10" in line and "set claim.grade to evidence" in line
 
 
 @pytest.mark.parametrize(

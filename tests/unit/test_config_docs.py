@@ -70,9 +70,7 @@ def test_floors_and_caps_are_shown_where_the_user_edits() -> None:
     assert "Must be between 0.8 (floor) and 1 (R7). recall_min: 0.8" in text
 
 
-@pytest.mark.parametrize(
-    "value", [1e-05, 1.5e-7, 0.05, 60.0, "none", "1e-3", "yes", "a: b", "", None, True, [], {}, 7]
-)
+@pytest.mark.parametrize("value", [1e-05, 1.5e-7, 0.05, 60.0, "none", "1e-3", "yes", "a: b", "", None, True, [], {}, 7])
 def test_scalars_read_back_as_they_were(value: object) -> None:
     read = yaml.safe_load(f"key: {config_docs._scalar(value)}")["key"]
     assert read == value and type(read) is type(value)
@@ -85,9 +83,7 @@ def test_editors_accept_the_files_that_ship(name: str) -> None:
     jsonschema.validate(yaml.safe_load(text), schema(), jsonschema.Draft202012Validator)
     first = text.splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
-    assert (CONFIG / name).parent.joinpath(
-        first.split("=", 1)[1]
-    ).resolve() == CONFIG / config_docs.SCHEMA_NAME
+    assert (CONFIG / name).parent.joinpath(first.split("=", 1)[1]).resolve() == CONFIG / config_docs.SCHEMA_NAME
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,7 @@ def test_every_package_of_the_lock_is_pinned_and_hashed() -> None:
 
 
 def test_lock_names_no_host_index_or_folder() -> None:
-    assert not re.search(
-        r"://|--(extra-)?index|find-links|trusted|^-|/(home|root|work|tmp)\b", LOCK, re.MULTILINE
-    )
+    assert not re.search(r"://|--(extra-)?index|find-links|trusted|^-|/(home|root|work|tmp)\b", LOCK, re.MULTILINE)
 
 
 def test_setuptools_can_be_cut_out_of_the_lock() -> None:
@@ -133,10 +131,7 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.fixture
 def ready(checkout: Path) -> Path:
     """A checkout whose environment is up to date; its programs say how they are called."""
-    say = (
-        'for a in "$@"; do printf "[%s]" "$a"; done; '
-        'echo " PYTHONPATH=$PYTHONPATH VIRTUAL_ENV=$VIRTUAL_ENV $PATH"'
-    )
+    say = 'for a in "$@"; do printf "[%s]" "$a"; done; echo " PYTHONPATH=$PYTHONPATH VIRTUAL_ENV=$VIRTUAL_ENV $PATH"'
     for name in ("python", "dcpflow", "snakemake", "snakefmt", "ruff", "mypy"):
         program(checkout / ".venv/bin" / name, f'printf "{name} "; {say}')
     stamp = 'printf "%s" "$(cat requirements.lock pyproject.toml | cksum) $PWD" >.venv/dcpflow-stamp'
@@ -145,9 +140,7 @@ def ready(checkout: Path) -> Path:
 
 
 def make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {
-        k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k not in ("CORES", "ISOLATION")
-    }
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k not in ("CORES", "ISOLATION")}
     return subprocess.run(
         ["make", "-C", str(folder), "--no-print-directory", *arguments],
         env={**inherited, **environment},

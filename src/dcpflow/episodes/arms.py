@@ -79,6 +79,8 @@ class Arm:
             self.seconds += time.monotonic() - start
 
     def __enter__(self) -> Arm:
+        if self._evaluator is not None:
+            self._evaluator.start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -87,6 +87,11 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         channel = Channel(arm.policy, bench.limits)
         first = hello(bench.task, bench.draws, key, bench.limits, lab.history)
         ending = converse(lab.isolation, lab.spec, bench.limits, channel, first, claim.still_here)
+    if ending.killed:
+        raise EvidenceError(
+            f"the sandbox of {key} was killed from outside (out of memory, or by somebody)",
+            "Run snakemake again: nothing was recorded, and the episode starts anew",
+        )
     outcome, reason = _outcome(channel, ending)
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(

@@ -31,8 +31,8 @@ class EvaluatorDied(Exception):
 class Evaluator:
     """A warm fork of this process that answers requests one at a time, within limits.
 
-    The child is forked when first needed, and again after one has died. It has no network use, the uid of nobody
-    where this process is root, and dies with this process.
+    The child is forked by ``start`` or when first needed, and again after one has died. It has the uid of nobody where
+    this process is root, and dies with this process.
 
     Args:
         prepare: called once in the child before it gives up its privileges; returns the function that answers.
@@ -47,6 +47,10 @@ class Evaluator:
         self._memory_mb = memory_mb
         self._child: tuple[int, socket.socket] | None = None
         self._pending = b""
+
+    def start(self) -> None:
+        """Fork now, so that the first answer takes no longer than the others."""
+        self._child = self._child or self._fork()
 
     def ask(self, request: Request) -> Any:
         """The child's answer.

@@ -25,12 +25,14 @@ class Ending:
 
     Attributes:
         started: False where the agent's program never ran: a fault of the infrastructure.
+        killed: the sandbox was killed by somebody else, which no agent can do: neither its failure nor an outcome.
         exit_code: of an agent that ended without finishing, as the operating system reports it; else None.
         stderr: the last bytes of its standard error.
         late_replies: experiments whose reply was later than the registered delay.
     """
 
     started: bool
+    killed: bool
     exit_code: int | None
     stderr: bytes
     late_replies: int
@@ -57,7 +59,7 @@ def converse(
     try:
         running = isolation.start(spec, limits)
     except OSError as error:
-        return Ending(False, None, str(error).encode(), 0)
+        return Ending(False, False, None, str(error).encode(), 0)
     try:
         return _Conversation(running, limits, channel, heartbeat).run(hello)
     finally:
@@ -102,10 +104,10 @@ class _Conversation:
                 elif out in ready and not self._read_stdout(out):
                     break
         if self._channel.finished:
-            return Ending(True, None, self._stderr[-STDERR_KEPT:], self._late)
+            return Ending(True, False, None, self._stderr[-STDERR_KEPT:], self._late)
         code = self._exit_code()
         ran = bool(self._channel.usage["messages"]) or code is None or not self._running.never_ran()
-        return Ending(ran, code, self._stderr[-STDERR_KEPT:], self._late)
+        return Ending(ran, self._running.killed_outside(), code, self._stderr[-STDERR_KEPT:], self._late)
 
     def _wait(self, seconds: float = HEARTBEAT_SECONDS) -> set[int] | None:
         """Descriptors that can be read; None at the deadline."""

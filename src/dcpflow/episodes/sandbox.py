@@ -84,6 +84,10 @@ class Running:
         except BlockingIOError:
             return True
 
+    def killed_outside(self) -> bool:
+        """After its end: whether a signal from outside ended the sandbox itself, which no agent inside can reach."""
+        return self._status is not None and self.process.returncode is not None and self.process.returncode < 0
+
     def stop(self) -> None:
         """Kill the agent with everything that it started, and reap it."""
         if self.process.poll() is None:

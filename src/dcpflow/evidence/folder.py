@@ -47,10 +47,12 @@ class Decided:
     Attributes:
         document: as ``decision.json`` holds it.
         checks: rows of the table of checks.
+        evidence: what it was reached from.
     """
 
     document: dict[str, Any]
     checks: list[rows.Row]
+    evidence: Evidence
 
     def to_bytes(self) -> bytes:
         """The bytes of ``decision.json``."""
@@ -141,7 +143,7 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     if amended:
         decision.mark_exploratory(document, list(history.changes(past[0].parts, registered.parts)))
         document["confirmatory"] = _confirmatory(layout, evidence, past)
-    return Decided(document, [_check_row(check) for check in outcome.checks])
+    return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 
 def write_decision(layout: Layout, decided: Decided, registration_digest: str) -> None:

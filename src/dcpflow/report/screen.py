@@ -35,6 +35,8 @@ def _headline(decision: Mapping[str, Any], key: str, name: str) -> str:
 def _scope(decision: Mapping[str, Any]) -> str:
     scope = decision["scope"]
     budget = scope["budget"]
+    if budget["experiments"] is None:
+        return f"scope     model {scope['model']}, task {scope['information']}; agent and budget are not recorded"
     text = f"scope     {scope['agent']}, {budget['experiments']} experiments, {budget['candidates']} candidate"
     if decision["registration"]["public_demonstration"]:
         text += "; PUBLIC DEMONSTRATION, its nonce is no secret: an exercise, not a discovery"
@@ -42,6 +44,12 @@ def _scope(decision: Mapping[str, Any]) -> str:
 
 
 def _roles(decision: Mapping[str, Any]) -> str:
+    if "imported" in decision:
+        made = decision["imported"]
+        return (
+            f"audit     imported from a {made['format']} bundle ({made['profile']}, {made['bundle']}): "
+            f"{decision['provenance']}, its checks are its author's word; no certificate was issued"
+        )
     roles = decision["roles"]
     who = "self-audited by " + roles["claimant"] if roles["self_audited"] else f"audited by {roles['auditor']}"
     return f"audit     {who}; target runs started: {decision['target_runs_started']}; no certificate was issued"

@@ -127,12 +127,7 @@ def play(task, engine, agent, monkeypatch, name, channel, **more):
 def test_the_file_is_small_and_stands_alone():
     source = AGENT.read_text(encoding="utf-8")
     assert len(source.splitlines()) < 150
-    imports = {
-        name.name
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Import)
-        for name in node.names
-    }
+    imports = {name.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for name in node.names}
     assert imports == {"hashlib", "json", "sys"}
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(ast.parse(source)))
     # It does not know which arm, stage or channel it is in.
@@ -286,9 +281,7 @@ def test_it_survives_a_large_measurement_noise(task, engine, agent, monkeypatch)
 
             def noisy(text, exact=exact):
                 reply = exact(text)
-                shares = {
-                    f: f"{float(s) * (0.95 + 0.1 * next(noise)):.6f}" for f, s in reply["shares"].items()
-                }
+                shares = {f: f"{float(s) * (0.95 + 0.1 * next(noise)):.6f}" for f, s in reply["shares"].items()}
                 return {"shares": shares, "total": reply["total"]}
 
             episode.answer = noisy

@@ -84,9 +84,7 @@ def steps_for_real(material, shown, candidate, parameters):
     db.execute(f"ALTER TABLE {stored.table} RENAME TO {shown['table']}")
     db.execute(candidate)
     counts = []
-    db.trace_v2(
-        apsw.SQLITE_TRACE_PROFILE, lambda e: counts.append(e["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
-    )
+    db.trace_v2(apsw.SQLITE_TRACE_PROFILE, lambda e: counts.append(e["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]))
     for column, values in zip(shown["columns"], parameters, strict=True):
         for value in values:
             sql = f"SELECT count(*), sum({shown['measure']}) FROM {shown['table']} WHERE {column} = ?"
@@ -589,9 +587,7 @@ def random_candidate(chooser, shown, values):
                 f"{columns[0]} IS NOT NULL AND {columns[-1]} <> x'{chooser.randrange(256):02x}'",
             ]
         )
-        statements.append(
-            f"CREATE INDEX i{number} ON {shown['table']} ({', '.join(keys)}) WHERE {predicate};"
-        )
+        statements.append(f"CREATE INDEX i{number} ON {shown['table']} ({', '.join(keys)}) WHERE {predicate};")
     return "\n".join(statements)
 
 
@@ -654,21 +650,16 @@ def test_warming_and_order_change_no_result(task, material, shown, hidden, seale
     ],
 )
 def test_only_indexes_that_explain_shows_in_full_are_looked_up(shown, shape, looked_up):
-    bare = sqlite_engine._empty(
-        sqlite_engine.Names(shown["table"], shown["measure"], tuple(shown["columns"]))
-    )
+    bare = sqlite_engine._empty(sqlite_engine.Names(shown["table"], shown["measure"], tuple(shown["columns"])))
     programs = [
-        sqlite_engine._index_program(bare, spell(shown, f"CREATE INDEX {name} ON T {shape}"))
-        for name in ("i", "j")
+        sqlite_engine._index_program(bare, spell(shown, f"CREATE INDEX {name} ON T {shape}")) for name in ("i", "j")
     ]
     assert (programs[0] is not None) == looked_up
     assert programs[0] == programs[1]
 
 
 def test_every_part_of_an_index_is_in_its_program(shown):
-    bare = sqlite_engine._empty(
-        sqlite_engine.Names(shown["table"], shown["measure"], tuple(shown["columns"]))
-    )
+    bare = sqlite_engine._empty(sqlite_engine.Names(shown["table"], shown["measure"], tuple(shown["columns"])))
     shapes = [
         "( A ) WHERE A IS NOT NULL",
         "( B ) WHERE A IS NOT NULL",
@@ -763,8 +754,7 @@ HOSTILE = {
     "endless disjunction": "CREATE INDEX i ON T ( A ) WHERE " + " OR ".join(["A = 1"] * 99),
     "deep expression": "CREATE INDEX i ON T ( A ) WHERE " + " + ".join(["A"] * 300),
     "many expressions": " ".join(
-        f"CREATE INDEX i{n} ON T ( " + " , ".join([" + ".join(["A"] * 12)] * 38) + " ) WHERE 1 ;"
-        for n in range(4)
+        f"CREATE INDEX i{n} ON T ( " + " , ".join([" + ".join(["A"] * 12)] * 38) + " ) WHERE 1 ;" for n in range(4)
     ),
     "too many columns": "CREATE INDEX i ON T ( " + " , ".join(["A"] * 80) + " ) WHERE 1",
     "big entries": "CREATE INDEX i ON T ( A || '" + "y" * 1_800 + "' ) WHERE 1",

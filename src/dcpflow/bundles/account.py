@@ -1,0 +1,59 @@
+"""Says of an audit that was verified what was recomputed, and what is on record only."""
+
+from __future__ import annotations
+
+from dcpflow.bundles import contents
+from dcpflow.bundles.audit import Replayed
+from dcpflow.bundles.verify import CHANNELS
+
+Line = tuple[str, str]
+
+
+def recomputed(replayed: Replayed) -> tuple[Line, ...]:
+    """What was recomputed, as name and detail."""
+    view, checks = replayed.evidence.view, replayed.decided.checks
+    artifacts = sum(len(rows) for rows in view.scores.values())
+    passed = sum(check["result"] == "pass" for check in checks)
+    history = "one in the history" if replayed.registrations == 1 else f"{replayed.registrations} in the history"
+    lines = [
+        ("registration", f"contract and registration digest, every part, {history}"),
+        ("records", f"{len(view.episodes)} episodes: receipt, record, transcript, candidates, isolation probe"),
+        ("scores", f"{artifacts} scored artifacts in {len(view.scores)} phases, with means and intervals"),
+        ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
+        ("checks", f"{len(checks)} from the records: {passed} passed"),
+        ("decision", "from the evidence: byte for byte the one that stands there"),
+    ]
+    if replayed.manifest is not None:
+        lines.insert(0, ("bundle", f"{replayed.manifest.members} members, each in the one form that it can have"))
+    secrets, opened = replayed.secrets, replayed.opened
+    if secrets is not None and opened is not None:
+        lines.append(
+            (
+                "draws",
+                f"of {opened.draws} episodes, {opened.orders} scoring orders and {opened.canaries} canary files, "
+                f"from {secrets.source}",
+            )
+        )
+        lines.append(("commitments", f"opened: {', '.join(opened.commitments)}"))
+    return tuple(lines)
+
+
+def recorded(replayed: Replayed) -> tuple[Line, ...]:
+    """What only the records say, as name and reason."""
+    what = "first messages, and that conversations replay: the task's code alone can tell (RESULTS --nonce-file FILE)"
+    lines = [(CHANNELS, what)]
+    if replayed.secrets is None:
+        lines.insert(0, ("draws", "with scoring orders and canary files: the nonce is not revealed"))
+        lines.insert(1, ("commitments", "that they open: the sealed material is not revealed"))
+    elif not replayed.secrets.material:
+        lines.insert(0, ("material", "that hidden and sealed values are those committed to: they are not revealed"))
+    return tuple(lines)
+
+
+def remarks(replayed: Replayed) -> tuple[str, ...]:
+    """Checks that did not pass."""
+    return tuple(
+        f"{check['result'].replace('_', ' ')}: {check['name']} ({check['needed_for']}): {check['reason']}"
+        for check in replayed.decided.checks
+        if check["result"] != "pass"
+    )

@@ -1,0 +1,95 @@
+"""What of an audit goes into its bundle: exactly what the decision rests on, in one form, whatever lies beside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dcpflow.bundles.format import stage_bytes
+from dcpflow.evidence import folder
+from dcpflow.evidence.view import AuditView, Episode
+from dcpflow.records import files, history, plan, public, receipts, registration
+from dcpflow.records.episodes import EpisodeStore
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+
+TABLES: Final = (*folder.TABLES, "checks")
+REVEALED: Final = "revealed"
+
+
+def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
+    """All members of a bundle but tables and manifest, read from where they lie.
+
+    Args:
+        layout: a results folder, or a bundle opened as one.
+        seen: its evidence.
+
+    Raises:
+        EvidenceError: something is missing or altered.
+    """
+    root = layout.root
+    paths = [
+        layout.registration / "contract.json",
+        layout.registration / "registration.json",
+        *(registration.part_path(layout.registration, name) for name in seen.registered.parts),
+        *(layout.scores(phase) for phase in seen.scores),
+        layout.evidence / "manifest.json",
+        layout.evidence / "facts.json",
+        layout.decision,
+    ]
+    if seen.checkpoint:
+        paths.append(layout.checkpoint)
+    for entry in history.entries(layout):
+        place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"
+        paths += [path for path in (place / "entry.json", place / "decision.json") if path.exists()]
+    store = EpisodeStore(layout.store, seen.registered.contract)
+    paths += [store.record_path(episode.key, episode.record.attempt) for episode in seen.episodes]
+    objects = ObjectStore(layout.objects)
+    named = {
+        digest
+        for episode in seen.episodes
+        for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
+    }
+    paths += [objects.path(digest) for digest in named]
+    found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
+    material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
+    found |= {f"task/public/{name}": data for name, data in material.items()}
+    return found | _receipts(seen)
+
+
+def _receipts(seen: AuditView) -> dict[str, bytes]:
+    """One receipt for each stage, in the order of its slots, whatever batches it ran in."""
+    stages: dict[str, list[Episode]] = {}
+    for episode in sorted(
+        seen.episodes, key=lambda e: (e.record.slot, plan.STAGES[e.record.stage].arms.index(e.record.arm))
+    ):
+        place = "/".join(filter(None, (episode.record.stage, episode.record.stratum)))
+        stages.setdefault(place, []).append(episode)
+    return {
+        f"{place}/b0001.json": stage_bytes(
+            receipts.SCHEMA,
+            {
+                "contract": seen.registered.contract,
+                "episodes": [
+                    {
+                        "stage": episode.record.stage,
+                        "slot": episode.record.slot,
+                        "arm": episode.record.arm,
+                        "attempt": episode.record.attempt,
+                        "record": episode.digest,
+                    }
+                    for episode in episodes
+                ],
+            },
+        )
+        for place, episodes in stages.items()
+    }
+
+
+def _slot_and_arm(episode: Episode) -> tuple[int, int]:
+    record = episode.record
+    return record.slot, plan.STAGES[record.stage].arms.index(record.arm)
+
+
+def table_member(name: str) -> str:
+    """Name of the member that holds a table."""
+    return f"evidence/{name}.jsonl"

@@ -1,0 +1,170 @@
+"""Our audit in the terms of a dcp-audit bundle: the evidence as our engine reads it, our checks as its attestations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from dcpflow.bundles.dcp_audit.bind import bind
+from dcpflow.bundles.dcp_audit.certify import certificate
+from dcpflow.bundles.dcp_audit.decode import Decoded
+from dcpflow.bundles.dcp_audit.encode import encode
+from dcpflow.bundles.dcp_audit.envelope import Envelope
+from dcpflow.bundles.dcp_audit.strict_json import loads
+from dcpflow.bundles.dcp_audit.write import bundle_files
+from dcpflow.bundles.export import replay_results
+from dcpflow.bundles.folders import new_folder, write
+from dcpflow.errors import EvidenceError
+from dcpflow.evidence import checks, folder, gates
+from dcpflow.evidence.view import AuditView
+from dcpflow.protocol import Gate1Evidence, Registration
+from dcpflow.records import canonical, history
+from dcpflow.records.layout import Layout
+
+ATTESTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "registration_frozen": ("registration_frozen_first",),
+    "claim_frozen": ("claim_frozen",),
+    "provenance_pass": ("scored_after_commit",),
+    "iterative_lineage_eligible": ("target_learned_from_experiments",),
+    "lineage_dataflow_audit_pass": ("lineage_withheld", "challenger_channel_withheld"),
+    "challenger_contract_pass": ("same_information",),
+    "private_isolation_pass": ("private_isolation",),
+    "symmetric_verifier_pass": ("symmetric_scoring", "commitments_open"),
+    "inference_assumptions_pass": ("draws_follow_nonce",),
+    "feedback_inference_assumptions_pass": ("pairs_share_their_draw", "neutral_harm"),
+    "sham_inference_assumptions_pass": ("null_instances_fresh", "null_task_sensitivity", "null_assay_sensitivity"),
+    "familywise_budget_audit_pass": ("error_budget",),
+    "recovery_ledger_complete": ("ledger_complete",),
+}
+"""Attestation of the format to the checks that it stands for here: each blocks what the attestation blocks there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interchanged:
+    """A dcp-audit bundle that was written.
+
+    Attributes:
+        bundle_id: its name.
+        profile: ``full_audit_v1``, or ``core`` where the audit has no Gate 3.
+        core: the Core verdict in its certificate.
+        evidence: the Evidence verdict in it.
+    """
+
+    bundle_id: str
+    profile: str
+    core: str
+    evidence: str
+
+
+def export(results: Path, out: Path) -> Interchanged:
+    """Verify a results folder and write it as the folder of a dcp-audit bundle.
+
+    Args:
+        results: the results folder.
+        out: the bundle's folder; must not exist, or be empty.
+
+    Raises:
+        EvidenceError: the folder does not verify, or its decision cannot be said in that format: the registration was
+            amended, or the kernel decides otherwise on the same evidence. Nothing is written.
+        UsageError: dcp-audit is not installed, or a path is not what it has to be.
+    """
+    replayed = replay_results(results)
+    document = replayed.decided.document
+    if document["registration"]["amendments"]:
+        raise EvidenceError(
+            "the registration was amended, so the decision is exploratory, which a dcp-audit bundle cannot say",
+            "Use dcpflow's own format, which holds the amendments: dcpflow bundle export RESULTS claim.dcp",
+        )
+    registrations = [entry.registration for entry in history.entries(Layout(results))]
+    payloads = encode(bind(interchanged(replayed.evidence, document, registrations)))
+    payloads["certificate"] = certificate(payloads)
+    verdict = payloads["certificate"]["verdict"]
+    _require_agreement(verdict, document)
+    files = bundle_files(payloads)
+    with new_folder(out, outside=results) as made:
+        for name, data in files.items():
+            write(made / name, data)
+    manifest = loads(files["manifest.json"], "manifest.json")
+    return Interchanged(manifest["bundle_id"], manifest.get("profile", "core"), verdict["core"], verdict["evidence"])
+
+
+def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) -> None:
+    for name in ("core", "evidence"):
+        ours = (document[name]["status"], document[name]["class"] or "null")
+        theirs = (verdict[name], verdict[f"{name}_inconclusive_class"])
+        if ours != theirs:
+            raise EvidenceError(
+                f"dcp-audit decides {name} as {theirs[0]} ({theirs[1]}), dcpflow as {ours[0]} ({ours[1]}): "
+                f"{document[name]['reason']}",
+                "Where the rules deliberately differ, only dcpflow's own format can hold the decision",
+            )
+
+
+def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registrations: Sequence[str]) -> Decoded:
+    """An audit's evidence and attestations as a dcp-audit bundle holds them, its own digests not yet filled in.
+
+    Args:
+        evidence: the evidence.
+        document: the decision that was reached from it.
+        registrations: every R in the history, oldest first.
+    """
+    seen, facts = evidence.view, evidence.episode_facts
+    config = folder.config_of(seen.registered)
+    reg = gates.registration(config, seen.registered.contract, seen.checkpoint)
+    passed = {check["name"]: check["result"] == checks.PASS for check in document["checks"]}
+    standing = _standing(passed, seen, registrations)
+    gate1 = gates.gate1(seen)
+    names = {
+        "contract": seen.registered.contract,
+        "registration": seen.registered.digest,
+        "decision": canonical.digest(canonical.encode(document) + b"\n"),
+    }
+    return Decoded(
+        registration=replace(reg, notes={"dcpflow": names}),
+        envelope=_envelope(passed, seen, reg, gate1),
+        gate1=gate1,
+        gate2=gates.gate2(seen, facts, reg, standing, reg.epsilon),
+        gate3=gates.gate3(seen, facts, reg, standing, reg.epsilon) if seen.checkpoint else None,
+    )
+
+
+def _standing(passed: Mapping[str, bool], seen: AuditView, registrations: Sequence[str]) -> gates.Standing:
+    """What the checks say of the evidence as a whole, as the decision read it."""
+    return gates.Standing(
+        contract_matched=passed["contract_matched"],
+        materials_readable=passed["materials_readable"],
+        opportunity=passed["opportunity"],
+        healthy=passed["parser_and_scorer_health"],
+        neutral_channel=passed.get("channels_alike", False) and passed.get("neutral_channels_replay", False),
+        truthful_channel=passed.get("truthful_channels_replay", False),
+        ledger_complete=passed["ledger_complete"],
+        null_fresh=passed.get("null_instances_fresh", False),
+        null_sealed_first=all(
+            episode.record.prior_seal in registrations for episode in seen.of("null_pairs", "null_pair_replacements")
+        ),
+        checks_digest="",
+    )
+
+
+def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, gate1: Gate1Evidence) -> Envelope:
+    """Our checks as attestations, and digests that the format binds to nothing."""
+    task, claim = seen.registered.parts["task"], seen.registered.config("claim")
+    family = {name: claim[name] for name in ("family", "earlier_audits")}
+    slot = {"registry": claim["roles"]["registry"], "family": claim["family"], "slot": claim["slot"]}
+    attested: dict[str, Any] = {
+        name: all(passed.get(check, False) for check in found) for name, found in ATTESTED_BY.items()
+    }
+    return Envelope(
+        **attested,
+        verifier_hash=canonical.digest_of({"sources": task["sources"], "engine": task["seal"]["engine"]}),
+        p_hash=canonical.digest_of({"claimed": gate1.claimed.digest, "epsilon": reg.epsilon}),
+        lineage_manifest_hash=seen.target.digest,
+        claim_family_manifest_hash=canonical.digest_of(family),
+        audit_slot_registry_entry_hash=canonical.digest_of(slot),
+        human_assistance=claim["human_assistance"],
+        attribution_subject=claim["attribution"],
+        web_access_used=False,
+        web_replay_scope="not_used",
+    )

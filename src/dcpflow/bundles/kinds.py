@@ -1,0 +1,83 @@
+"""What a path holds: recognised by itself, without reading more than the names in it."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from dcpflow.bundles.dcp_audit.errors import BundleError
+from dcpflow.errors import UsageError
+
+IMPORTED: Final = "dcp-audit"
+"""Where the folder of an imported dcp-audit bundle keeps the bundle itself."""
+PRIVATE: Final = "private"
+MAX_FILES: Final = 2_000_000
+MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+MAX_LEVELS: Final = 16
+
+
+class Kind(StrEnum):
+    """What can be verified."""
+
+    BUNDLE = "dcpflow bundle"
+    RESULTS = "results folder"
+    DCP_AUDIT = "dcp-audit bundle"
+    IMPORTED = "imported dcp-audit bundle"
+
+
+def recognise(path: Path) -> Kind:
+    """The kind of a path.
+
+    Raises:
+        UsageError: there is nothing, or nothing of these kinds.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist")
+    if not path.is_dir():
+        return Kind.BUNDLE
+    if (path / IMPORTED).is_dir():
+        return Kind.IMPORTED
+    if (path / "decision.json").exists() or (path / "registration").is_dir():
+        return Kind.RESULTS
+    if (path / "manifest.json").exists() or (path / "payload").is_dir():
+        return Kind.DCP_AUDIT
+    raise UsageError(
+        f"{path} is neither a results folder (no decision.json) nor a dcp-audit bundle (no manifest.json)",
+        "Give a results folder, a bundle of dcpflow (one file) or the folder of a dcp-audit bundle",
+    )
+
+
+def check_folder(root: Path) -> None:
+    """Check that a results folder holds folders and regular files of a size that is read, and nothing else.
+
+    The folder itself may be a link. A sealed folder that its owner alone may list is left out.
+
+    Raises:
+        BundleError: it holds a link, a device or pipe, or something too large, deep or numerous.
+    """
+    waiting, count = [(root, "")], 0
+    while waiting:
+        folder, name = waiting.pop()
+        if name.count("/") >= MAX_LEVELS:
+            raise BundleError(name, "", "depth", f"lies more than {MAX_LEVELS} folders deep")
+        try:
+            found = list(os.scandir(folder))
+        except PermissionError:
+            if name.startswith(PRIVATE):
+                continue
+            raise BundleError(name or ".", "", "file", "cannot be listed: permission denied") from None
+        for entry in found:
+            below = f"{name}/{entry.name}".lstrip("/")
+            count += 1
+            if count > MAX_FILES:
+                raise BundleError(".", "", "count", f"more than {MAX_FILES} files")
+            if entry.is_symlink():
+                raise BundleError(below, "", "link", "is a link, which is not followed: put a copy in its place")
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((Path(entry.path), below))
+            elif not entry.is_file(follow_symlinks=False):
+                raise BundleError(below, "", "file", "is neither a file nor a folder")
+            elif entry.stat(follow_symlinks=False).st_size > MAX_FILE_BYTES:
+                raise BundleError(below, "", "size", f"is larger than {MAX_FILE_BYTES} bytes")

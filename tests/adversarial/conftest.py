@@ -1,0 +1,160 @@
+"""Agents written for one test, and what it takes to let them talk to the harness."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpflow.agents.launch import LaunchSpec, python_command
+from dcpflow.episodes.channel import Channel
+from dcpflow.episodes.runner import Ending, converse
+from dcpflow.episodes.sandbox import Isolation, open_isolation
+
+LIMITS: dict[str, Any] = {
+    "experiments": 4,
+    "candidates": 2,
+    "wall_seconds": 20,
+    "experiment_seconds": 5,
+    "reply_delay_ms": 0,
+    "message_bytes": 65_536,
+    "candidate_bytes": 16_384,
+    "output_bytes": 1 << 20,
+    "bad_messages": 8,
+    "memory_mb": 512,
+    # agents of different tests can be the same user
+    "processes": 1024,
+}
+HELLO = {"type": "hello", "version": 1}
+PREAMBLE = """\
+import json, os, signal, socket, sys, time
+
+def read():
+    return json.loads(sys.stdin.buffer.readline())
+
+def send(action, **fields):
+    sys.stdout.buffer.write(json.dumps({"id": 1, "action": action, **fields}).encode() + b"\\n")
+    sys.stdout.buffer.flush()
+
+def ask(action, **fields):
+    send(action, **fields)
+    return read()
+
+def commit(value="plan"):
+    return ask("commit", candidate=value if isinstance(value, str) else json.dumps(value))
+
+"""
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation that has ended.
+
+    Attributes:
+        channel: all that was said.
+        ending: how the agent ended.
+        seconds: how long it took.
+        spec: what was started.
+    """
+
+    channel: Channel
+    ending: Ending
+    seconds: float
+    spec: LaunchSpec
+
+    @property
+    def reported(self) -> Any:
+        """What the agent committed first, as JSON."""
+        assert self.channel.candidates, (self.ending, self.channel.transcript[-2:])
+        return json.loads(self.channel.candidates[0])
+
+
+@pytest.fixture
+def limits() -> dict[str, Any]:
+    """The limits under which agents of these tests run."""
+    return dict(LIMITS)
+
+
+@pytest.fixture
+def still_running() -> Callable[..., list[int]]:
+    """``still_running(spec, seconds)``: processes that run an agent's file after this time."""
+    return running
+
+
+@pytest.fixture
+def write_agent(tmp_path: Path) -> Callable[[str], LaunchSpec]:
+    """Writes an agent: the body of a Python program, with ``read``, ``send``, ``ask`` and ``commit`` at hand."""
+
+    def write(body: str) -> LaunchSpec:
+        path = tmp_path / f"agent_{os.urandom(6).hex()}.py"
+        path.write_text(PREAMBLE + textwrap.dedent(body), encoding="utf-8")
+        return python_command(path)
+
+    return write
+
+
+@pytest.fixture
+def isolate(backend: str) -> Callable[[str, LaunchSpec], Isolation]:
+    """Opens an isolation of the named kind for an agent; skips where there is no sandbox on this machine."""
+
+    def isolate(kind: str, spec: LaunchSpec) -> Isolation:
+        if kind == "bubblewrap" and backend == "none":
+            pytest.skip("no bubblewrap works on this machine")
+        return open_isolation(kind, (spec,), works=lambda _: True)
+
+    return isolate
+
+
+@pytest.fixture
+def talk(
+    write_agent: Callable[[str], LaunchSpec], isolate: Callable[[str, LaunchSpec], Isolation]
+) -> Iterator[Callable[..., Talk]]:
+    """Lets an agent talk until it ends; keyword arguments are limits, ``kind`` is how it is isolated.
+
+    Whatever the agent was, nothing of it may be left running: that is checked at the end of each such test.
+    """
+    started: list[Talk] = []
+
+    def run(
+        body: str,
+        kind: str = "bubblewrap",
+        policy: Callable[[str], dict[str, Any]] = lambda _: {"total": "1.000000"},
+        hello: dict[str, Any] = HELLO,
+        heartbeat: Callable[[], None] = lambda: None,
+        **limits: float,
+    ) -> Talk:
+        spec = write_agent(body)
+        isolation = isolate(kind, spec)
+        channel = Channel(policy, LIMITS | limits)
+        began = time.monotonic()
+        ending = converse(isolation, spec, LIMITS | limits, channel, hello, heartbeat)
+        started.append(Talk(channel, ending, time.monotonic() - began, spec))
+        return started[-1]
+
+    yield run
+    for one in started:
+        assert running(one.spec) == [], "the agent, or something that it started, is still running"
+
+
+def running(spec: LaunchSpec, seconds: float = 2.0) -> list[int]:
+    """Processes that run the agent's file after this time; zombies run nothing."""
+    (source,) = spec.files.values()
+    deadline = time.monotonic() + seconds
+    while True:
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and source.name.encode() in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.02)

@@ -1,0 +1,78 @@
+"""Who holds a piece of work: never somebody else who happens to have the same process number."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpflow.records.holders import Holder
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
+    yield process
+    process.kill()
+    process.wait()
+    assert process.stdin
+    process.stdin.close()
+
+
+def holder_of(process: subprocess.Popen[bytes]) -> Holder:
+    stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return replace(Holder.myself(), pid=process.pid, started=int(stat[19]))
+
+
+def test_this_process_holds_what_it_holds() -> None:
+    me = Holder.myself()
+    assert me.pid == os.getpid()
+    assert me.alive() is True
+    assert Holder.from_json(me.to_json()) == me
+
+
+def test_another_process_is_alive_until_it_dies(sleeper: subprocess.Popen[bytes]) -> None:
+    holder = holder_of(sleeper)
+    assert holder.alive() is True
+    sleeper.kill()
+    sleeper.wait()
+    assert holder.alive() is False
+
+
+def test_a_zombie_holds_nothing(sleeper: subprocess.Popen[bytes]) -> None:
+    holder = holder_of(sleeper)
+    sleeper.kill()
+    deadline = time.monotonic() + 5
+    while ") Z" not in Path(f"/proc/{sleeper.pid}/stat").read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert Path(f"/proc/{sleeper.pid}").exists()  # nobody has waited for it yet
+    assert holder.alive() is False
+
+
+def test_a_process_that_got_the_number_of_a_dead_one_is_not_taken_for_it() -> None:
+    me = Holder.myself()
+    assert replace(me, started=me.started - 1).alive() is False
+
+
+def test_after_a_restart_of_the_machine_nobody_of_before_is_alive() -> None:
+    assert replace(Holder.myself(), boot="00000000-0000-0000-0000-000000000000").alive() is False
+
+
+def test_of_another_machine_nothing_can_be_told_from_here() -> None:
+    assert replace(Holder.myself(), host="elsewhere.example").alive() is None
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], "text", 3, {}, {"host": "a", "boot": "b", "pid": "many", "started": 1}, {"host": "a", "pid": 1}]
+)
+def test_what_names_nobody_is_nobody(value: Any) -> None:
+    assert Holder.from_json(value) is None

@@ -1,0 +1,117 @@
+"""Files are whole or absent, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dcpflow.errors import EvidenceError
+from dcpflow.records import files
+
+
+def in_children(count: int, work: Callable[[int], None]) -> list[int]:
+    """Run the work in forked processes that begin together; their exit codes."""
+    gate_in, gate_out = os.pipe()
+    children = []
+    for number in range(count):
+        child = os.fork()
+        if not child:
+            try:
+                os.close(gate_out)
+                os.read(gate_in, 1)
+                work(number)
+            finally:
+                os._exit(99)
+        children.append(child)
+    os.close(gate_in)
+    os.close(gate_out)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+@pytest.mark.parametrize("where", ["os.fsync", "pathlib.Path.replace"])
+def test_a_failure_while_writing_leaves_the_old_content_and_no_litter(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.json"
+    files.write_atomic(path, b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(where, fail)
+    with pytest.raises(OSError, match="no space left"):
+        files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_a_process_that_dies_before_the_replacement_leaves_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    files.write_atomic(path, b"old")
+
+    def die(_: int) -> None:
+        Path.replace = lambda *_: os._exit(7)  # type: ignore[method-assign, assignment]
+        files.write_atomic(path, b"new and longer")
+
+    assert in_children(1, die) == [7]
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.glob("[!.]*")) == [path], "what it left behind is a hidden file"
+
+
+def test_a_reader_sees_the_old_or_the_new_content_and_never_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    versions = [b"a" * 100_000, b"b" * 100_000]
+    files.write_atomic(path, versions[0])
+
+    def rewrite(_: int) -> None:
+        for turn in range(40):
+            files.write_atomic(path, versions[turn % 2])
+        os._exit(0)
+
+    reader = os.fork()
+    if not reader:
+        whole = all(path.read_bytes() in versions for _ in range(300))
+        os._exit(0 if whole else 1)
+    assert in_children(1, rewrite) == [0]
+    assert os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1]) == 0
+
+
+def test_write_once_never_overwrites_and_says_whose_content_stands(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "record.json"
+    assert files.write_once(path, b"first")
+    assert not files.write_once(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_of_racing_processes_one_writes_the_file_and_all_others_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+
+    def race(number: int) -> None:
+        os._exit(10 if files.write_once(path, f"process {number}".encode()) else 0)
+
+    codes = in_children(6, race)
+    assert sorted(codes) == [0] * 5 + [10]
+    assert path.read_text() == f"process {codes.index(10)}"
+
+
+def test_reading_a_missing_file_names_it_its_meaning_and_the_way_back(tmp_path: Path) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        files.read(tmp_path / "gone.json", "the record of challenger 17", "To restore it: do this")
+    assert (
+        str(caught.value) == f"the record of challenger 17 is missing: {tmp_path / 'gone.json'}. To restore it: do this"
+    )
+    with pytest.raises(EvidenceError, match="cannot be read"):
+        files.read(tmp_path, "the record")
+
+
+def test_a_private_folder_is_closed_even_where_it_stood_open(tmp_path: Path) -> None:
+    folder = tmp_path / "private" / "sealed"
+    folder.mkdir(parents=True, mode=0o755)
+    for path in (folder, tmp_path / "new"):
+        assert stat.S_IMODE(files.private_folder(path).stat().st_mode) == 0o700

@@ -1,0 +1,187 @@
+"""What the rules see of a configuration: batches, receipts, and parameters that only what is registered can move."""
+
+from __future__ import annotations
+
+import copy
+import io
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpflow.protocol.config import Config, ConfigError
+from dcpflow.records import plan
+from dcpflow.stages.workflow import Workflow
+
+Settings = dict[str, Any]
+
+
+@pytest.fixture
+def workflow(default_settings: Settings) -> Callable[..., Workflow]:
+    """Makes the workflow of the default configuration with some keys changed."""
+
+    def make(**sections: Settings) -> Workflow:
+        mapping = copy.deepcopy(default_settings)
+        for name, keys in sections.items():
+            mapping[name] |= keys
+        return Workflow.from_mapping(mapping)
+
+    return make
+
+
+def turned_around(value: Any) -> Any:
+    """The same mapping with its keys in the opposite order, at every depth."""
+    if isinstance(value, dict):
+        return {key: turned_around(value[key]) for key in reversed(value)}
+    return value
+
+
+def test_layout_comments_and_key_order_of_a_file_move_no_parameter(default_settings: Settings) -> None:
+    text = yaml.safe_dump(turned_around(default_settings), sort_keys=False, indent=6, width=10**6)
+    commented = "".join(f"{line}  # a comment\n" for line in text.splitlines() if line)
+    flow = yaml.safe_dump(default_settings, default_flow_style=True)
+    one, *others = (Workflow.from_mapping(yaml.safe_load(io.StringIO(written))) for written in (text, commented, flow))
+    for name in one.parts:
+        assert {other.section(name) for other in others} == {one.section(name)}
+    assert {other.contract for other in others} == {one.contract}
+    assert all(other.all_receipts == one.all_receipts for other in others)
+
+
+@pytest.mark.parametrize(
+    ("section", "keys", "moved"),
+    [
+        ("execution", {"episodes_per_job": 3}, set()),
+        ("execution", {"results": "elsewhere"}, set()),
+        ("thresholds", {"gate1": {"delta_min": 0.4}}, {"thresholds"}),
+        ("design", {"challengers": 120}, {"design"}),
+        ("limits", {"experiments": 5}, {"limits", "contract"}),
+        ("agent", {"model_id": "another"}, {"agent", "contract"}),
+        ("claim", {"statement": "Another."}, {"claim", "contract"}),
+    ],
+)
+def test_an_edit_moves_the_parameters_of_its_own_section_alone(
+    workflow: Callable[..., Workflow], section: str, keys: Settings, moved: set[str]
+) -> None:
+    before, after = workflow(), workflow(**{section: keys})
+    found = {name for name in before.parts if before.section(name) != after.section(name)}
+    if before.contract != after.contract:
+        found.add("contract")
+    assert found == moved
+
+
+def test_numbers_that_are_equal_are_one_parameter_however_they_are_written(default_settings: Settings) -> None:
+    written = copy.deepcopy(default_settings)
+    written["limits"]["wall_seconds"] = 60
+    written["thresholds"]["gate2"]["rho"] = float("5e-2")
+    assert Workflow.from_mapping(written).contract == Workflow.from_mapping(default_settings).contract
+    assert Workflow.from_mapping(written).section("thresholds") == Workflow.from_mapping(default_settings).section(
+        "thresholds"
+    )
+
+
+@given(
+    count=st.integers(1, 300),
+    per_job=st.integers(1, 40),
+    stage=st.sampled_from([stage for stage in plan.STAGES if stage not in {"target", "misled_nulls"}]),
+)
+@settings(max_examples=60, deadline=None, database=None)
+def test_batches_cover_every_slot_once_and_in_order(count: int, per_job: int, stage: str) -> None:
+    workflow = _bare(per_job, **{plan.STAGES[stage].count: count})
+    slots: list[int] = []
+    for path in workflow.receipts(stage):
+        batch = path.rpartition("/b")[2].removesuffix(".json")
+        first, last = workflow.first(stage, batch), workflow.last(stage, batch)
+        assert 1 <= first <= last <= count
+        episodes = (last - first + 1) * len(plan.STAGES[stage].arms)
+        assert episodes <= max(per_job, len(plan.STAGES[stage].arms)) or plan.STAGES[stage].replaces
+        slots += range(first, last + 1)
+    assert slots == list(range(1, count + 1))
+
+
+def _bare(per_job: int, **design: int) -> Workflow:
+    """A workflow with counts that no rule has looked at."""
+    config = Config()
+    return Workflow(
+        config.model_copy(
+            update={
+                "design": config.design.model_copy(update=design),
+                "execution": config.execution.model_copy(update={"episodes_per_job": per_job}),
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "count", "per_job", "expected"),
+    [
+        ("challengers", 96, 8, (12, "0012", 89, 96)),
+        ("challengers", 97, 8, (13, "0013", 97, 97)),
+        ("challengers", 96, 1, (96, "0096", 96, 96)),
+        ("challengers", 96, 500, (1, "0001", 1, 96)),
+        ("pairs", 30, 8, (8, "0008", 29, 30)),
+        ("pairs", 30, 1, (30, "0030", 30, 30)),
+        ("pairs", 30, 7, (10, "0010", 28, 30)),
+        ("pair_replacements", 3, 8, (3, "0003", 3, 3)),
+        ("target", 1, 8, (1, "0001", 1, 1)),
+    ],
+)
+def test_the_last_batch_ends_with_the_last_slot(
+    stage: str, count: int, per_job: int, expected: tuple[int, str, int, int]
+) -> None:
+    key = plan.STAGES[stage].count
+    workflow = _bare(per_job, **({key: count} if key else {}))
+    paths = workflow.receipts(stage)
+    batch = paths[-1].rpartition("/b")[2].removesuffix(".json")
+    assert (len(paths), batch, workflow.first(stage, batch), workflow.last(stage, batch)) == expected
+
+
+def test_a_stage_without_slots_has_no_receipts() -> None:
+    workflow = _bare(8, pair_replacements=0, misled_null_episodes=0)
+    assert workflow.receipts("pair_replacements") == workflow.receipts("misled_nulls") == []
+
+
+def test_receipts_and_scores_of_all_phases_are_declared_once(workflow: Callable[..., Workflow]) -> None:
+    one = workflow()
+    assert len(set(one.all_receipts)) == len(one.all_receipts)
+    assert {path for phase in one.phases for path in one.phase_receipts(phase)} == set(one.all_receipts)
+    assert [path.rpartition("/")[2] for path in one.score_files] == [f"{phase}.json" for phase in plan.PHASES]
+    assert one.folder("challengers").endswith("/challengers/matched")
+
+
+def test_grade_core_runs_no_feedback_experiment(workflow: Callable[..., Workflow]) -> None:
+    one = workflow(claim={"grade": "core"})
+    assert one.stages == ("target", "challengers", "controls")
+    assert not any("pairs" in path for path in one.all_receipts + one.score_files)
+
+
+def test_paths_with_blanks_quotes_and_braces_reach_a_job_as_they_are(workflow: Callable[..., Workflow]) -> None:
+    one = workflow(
+        execution={"results": "my results $HOME 'x'", "nonce_file": "a b.nonce", "public_randomness": "7 {x}"}
+    )
+    written = one.shell(one.job_arguments)
+    # Snakemake formats a rule's command before the shell reads it
+    assert shlex.split(written.format()) == [
+        "--results",
+        "my results $HOME 'x'",
+        "--nonce-file",
+        "a b.nonce",
+        "--public-randomness",
+        "7 {x}",
+    ]
+
+
+def test_every_problem_of_a_configuration_is_told_at_once(default_settings: Settings) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Workflow.from_mapping({**default_settings, "design": {"challengers": 0}, "unknown": 1})
+    assert "design.challengers" in str(caught.value)
+    assert "unknown" in str(caught.value)
+
+
+def test_the_registered_sources_are_those_of_task_and_agent(workflow: Callable[..., Workflow]) -> None:
+    assert workflow().registered_sources == workflow(design={"challengers": 120}).registered_sources
+    assert workflow().registered_sources.startswith("sha256:")
+    assert Workflow.code("stages.decide") != Workflow.code("stages.scoring")

@@ -1,0 +1,302 @@
+"""What the workflow tests share: one finished audit, copies of it, and real snakemake processes, two at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
+DEMO = "config/cases/demo.yaml"
+CHANGE = "config/cases/change.yaml"
+NONCE = "config/nonces/default.nonce"
+COMMAND = re.compile(r"(rm -\S+ '.*?) and run snakemake again")
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command that has ended: its exit code, and all that it printed."""
+
+    code: int
+    text: str
+
+    @property
+    def rules(self) -> list[str]:
+        """Rules whose jobs finished, in that order."""
+        found: list[str] = re.findall(r"Finished jobid: \d+ \(Rule: (\w+)\)", self.text)
+        return [rule for rule in found if rule != "all"]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return self.code == 0 and not self.rules and "Nothing to be done" in self.text
+
+    @property
+    def remedy(self) -> str:
+        """The command that the first error message names."""
+        found = COMMAND.search(self.text)
+        assert found, f"no command is named:\n{self.text}"
+        return found.group(1)
+
+
+class Running:
+    """A started command."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE")}
+        self._output = (folder / f"output-{time.monotonic_ns()}.txt").open("w+b")
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT, env=environment
+        )
+
+    def ended(self) -> Run:
+        """Wait for the end."""
+        code = self.process.wait(timeout=PATIENCE)
+        with self._output as output:
+            output.seek(0)
+            text = output.read().decode()
+        Path(output.name).unlink()
+        return Run(code, text)
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        """Watch until the condition holds while the command is running; returns what the condition gave."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert self.process.poll() is None, f"it ended too early:\n{self.ended().text}"
+            assert time.monotonic() < deadline, "what the test waits for did not happen"
+            time.sleep(0.01)
+        return found
+
+    def below(self, *words: str) -> psutil.Process | None:
+        """A process started by this command, directly or not, whose command line holds these words."""
+        try:
+            return find(psutil.Process(self.process.pid), *words)
+        except psutil.NoSuchProcess:
+            return None
+
+    def frozen(self, stage: str) -> psutil.Process | None:
+        """The job that runs a stage's episodes, stopped while an agent of its is at work; to be used with until."""
+        job = self.below("run-slots", stage)
+        if job is None or not agent_of(job):
+            return None
+        job.suspend()
+        if agent_of(job):
+            return job
+        job.resume()
+        return None
+
+
+def agent_of(job: psutil.Process) -> psutil.Process | None:
+    """The agent that a job has started; the sandbox around it, of which it is told first, is none."""
+    agent = find(job, "-I", "/agent/index_designer.py")
+    return agent if agent and agent.name() != "bwrap" else None
+
+
+def find(above: psutil.Process, *words: str) -> psutil.Process | None:
+    """The innermost process below another one whose command line holds these words."""
+    found = None
+    for process in above.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found = process if set(words) <= set(process.cmdline()) else found
+    return found
+
+
+class Audit:
+    """The demo audit in a folder of its own.
+
+    Attributes:
+        original: bytes of the decision that the copied audit had.
+    """
+
+    def __init__(self, folder: Path, original: bytes = b"") -> None:
+        self.folder = folder
+        self.results = folder / "results/cases/demo"
+        self.logs = folder / "logs/results/cases/demo"
+        self.decision_path = self.results / "decision.json"
+        self.original = original
+
+    @classmethod
+    def make(cls, folder: Path) -> Audit:
+        """A fresh folder with what ships."""
+        folder.mkdir(parents=True)
+        for name in SHIPPED:
+            source = ROOT / name
+            shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy2(source, folder)
+        return cls(folder)
+
+    def copy(self, folder: Path) -> Audit:
+        """The whole folder once more, with snakemake's own records."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Audit(folder, self.decision_bytes)
+
+    def change(self, sections: dict[str, Any]) -> None:
+        """Lay changes over the demo's configuration; earlier ones are dropped."""
+        path = self.folder / CHANGE
+        path.unlink(missing_ok=True)
+        if sections:
+            path.write_text(yaml.safe_dump(sections), encoding="utf-8")
+
+    def _command(self, *words: str) -> list[str]:
+        files = [DEMO, *([CHANGE] if (self.folder / CHANGE).exists() else [])]
+        return [sys.executable, "-m", *words, "--configfile", *files]
+
+    def start(self, *options: str, cores: int = 2) -> Running:
+        """Start snakemake."""
+        return Running([*self._command("snakemake", "--cores", str(cores)), *options], self.folder)
+
+    def run(self, *options: str, cores: int = 2) -> Run:
+        """Run snakemake to its end."""
+        return self.start(*options, cores=cores).ended()
+
+    def finish(self, *options: str, cores: int = 2) -> Run:
+        """Run snakemake, which has to succeed."""
+        run = self.run(*options, cores=cores)
+        assert run.code == 0, run.text
+        return run
+
+    def dcpflow(self, command: str) -> Run:
+        """Run a dcpflow command on the audit."""
+        return Running(self._command("dcpflow", command), self.folder).ended()
+
+    def obey(self, command: str) -> None:
+        """Carry out a command that a message names, to the letter."""
+        subprocess.run(command, shell=True, cwd=self.folder, check=True)
+
+    @property
+    def decision_bytes(self) -> bytes:
+        return self.decision_path.read_bytes()
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.decision_bytes)
+        return found
+
+    @property
+    def store(self) -> Path:
+        """The episode store of the only contract."""
+        (found,) = (self.results / "store").iterdir()
+        return found
+
+    def place(self, stage: str, slot: int, arm: str) -> Path:
+        """The folder of an episode's only attempt."""
+        return self.store / stage / f"{slot:05d}" / arm / "1"
+
+    def record(self, stage: str, slot: int, arm: str) -> dict[str, Any]:
+        """A committed record."""
+        found: dict[str, Any] = json.loads((self.place(stage, slot, arm) / "record.json").read_bytes())
+        return found
+
+    def object(self, digest: str) -> Path:
+        """Where an object lies."""
+        name = digest.removeprefix("sha256:")
+        return self.results / "objects" / name[:2] / name[2:]
+
+    def said(self, log: str, words: str) -> bool:
+        """Whether a job has written these words into its log."""
+        with contextlib.suppress(FileNotFoundError):
+            return words in (self.logs / log).read_text(encoding="utf-8")
+        return False
+
+    def contents(self) -> dict[str, str]:
+        """Digest of each file of the results, by its path there."""
+        files = (path for path in sorted(self.results.rglob("*")) if path.is_file())
+        return {str(p.relative_to(self.results)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+    def records(self) -> dict[Path, tuple[int, int, bytes]]:
+        """Inode, date and bytes of each committed record."""
+        return {
+            path: (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
+            for path in self.results.glob("store/**/record.json")
+        }
+
+    def half_written(self) -> list[Path]:
+        """Temporary files that were left behind."""
+        return [*self.folder.rglob(".writing-*"), *self.folder.rglob("canary-*")]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The audit that the tests share, which nobody may change, and the run that made it."""
+
+    audit: Audit
+    run: Run
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    audit = Audit.make(tmp_path_factory.mktemp("workflow") / "sp ace Größe")
+    return Finished(audit, audit.finish())
+
+
+def _here(item: pytest.Item) -> bool:
+    return HERE in item.path.parents
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in filter(_here, items):
+        item.add_marker("workflow")
+
+
+# Half of a run is start-up on one core. So the tests that are given a copy of the finished audit are run two at a
+# time, or as many as there are cores, from the moment on that it stands; pytest waits for each in its turn.
+
+
+@pytest.fixture(scope="session")
+def ahead(
+    request: pytest.FixtureRequest, finished: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    """The tests on copies, started in the order in which pytest will ask for them."""
+    copies = tmp_path_factory.mktemp("copies")
+
+    def run(number: int, test: pytest.Function) -> None:
+        parameters = test.callspec.params if hasattr(test, "callspec") else {}
+        folder = copies / str(number)
+        try:
+            test.function(audit=finished.audit.copy(folder / "copy"), **parameters)
+        finally:
+            _end_processes_in(folder)
+
+    items = [item for item in request.session.items if isinstance(item, pytest.Function) and _here(item)]
+    tests = [item for item in items if "audit" in item.fixturenames]
+    with ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2))) as pool:
+        yield {test.nodeid: pool.submit(run, number, test) for number, test in enumerate(tests)}
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_processes_in(folder: Path) -> None:
+    """End what a failed test has left running or stopped in its folder."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if folder in Path(process.cwd()).parents:
+                process.kill()
+
+
+@pytest.fixture
+def audit(ahead: dict[str, Future[None]]) -> None:
+    """A copy of the finished audit, to do with as the test likes."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not (_here(pyfuncitem) and "audit" in pyfuncitem.fixturenames):
+        return None
+    pyfuncitem.funcargs["ahead"][pyfuncitem.nodeid].result()
+    return True
