@@ -151,7 +151,7 @@ class Limits(Section):
         json_schema_extra={"unit": "s"},
     )
     reply_delay_ms: int = Field(
-        5,
+        10,
         ge=0,
         le=60_000,
         description="A reply leaves this long after its request, so that its time tells nothing.",
