@@ -18,7 +18,15 @@ include: "rules/evidence.smk"
 include: "rules/decision.smk"
 
 
+# All that is declared is asked for, so that whatever is deleted comes back with the next run.
 rule all:
     default_target: True
     input:
-        f"{RESULTS}/decision.json",
+        rules.decide.output,
+        rules.evidence.output,
+        rules.replay_channels.output,
+        AUDIT.score_files,
+        AUDIT.all_receipts,
+        rules.seal_task.output,
+        rules.freeze_contract.output,
+        rules.register.output,

@@ -13,8 +13,8 @@ rule run_challenger:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        first=lambda wildcards: AUDIT.first("challengers", wildcards.batch),
-        last=lambda wildcards: AUDIT.last("challengers", wildcards.batch),
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
         stratum=AUDIT.config.design.stratum,
     message:
         f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}"
@@ -26,6 +26,7 @@ rule run_challenger:
 rule score_challengers:
     input:
         contract=CONTRACT,
+        sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("challengers"),
     output:
         f"{RESULTS}/scores/challengers.json",

@@ -12,8 +12,8 @@ rule run_control:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        first=lambda wildcards: AUDIT.first("controls", wildcards.batch),
-        last=lambda wildcards: AUDIT.last("controls", wildcards.batch),
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
     message:
         f"positive controls {{params.first}} to {{params.last}} of {AUDIT.count('controls')}"
     shell:
@@ -24,6 +24,7 @@ rule run_control:
 rule score_controls:
     input:
         contract=CONTRACT,
+        sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("controls"),
     output:
         f"{RESULTS}/scores/controls.json",

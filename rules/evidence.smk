@@ -4,6 +4,7 @@
 rule replay_channels:
     input:
         contract=CONTRACT,
+        hidden=rules.seal_task.output.hidden,
         receipts=AUDIT.all_receipts,
     output:
         f"{RESULTS}/replay/channels.json",

@@ -4,6 +4,7 @@
 rule run_pair:
     input:
         contract=CONTRACT,
+        hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
         checkpoint=rules.select_checkpoint.output,
     output:
@@ -13,8 +14,8 @@ rule run_pair:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        first=lambda wildcards: AUDIT.first("pairs", wildcards.batch),
-        last=lambda wildcards: AUDIT.last("pairs", wildcards.batch),
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
     message:
         f"feedback pairs {{params.first}} to {{params.last}} of {AUDIT.count('pairs')}, truthful and neutral"
     shell:
@@ -33,8 +34,8 @@ rule run_null_pair:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        first=lambda wildcards: AUDIT.first("null_pairs", wildcards.batch),
-        last=lambda wildcards: AUDIT.last("null_pairs", wildcards.batch),
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
     message:
         f"null pairs {{params.first}} to {{params.last}} of {AUDIT.count('null_pairs')}, two channels without information"
     shell:
@@ -53,8 +54,8 @@ rule run_misled_null:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        first=lambda wildcards: AUDIT.first("misled_nulls", wildcards.batch),
-        last=lambda wildcards: AUDIT.last("misled_nulls", wildcards.batch),
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
     message:
         f"misled null episodes {{params.first}} to {{params.last}} of {AUDIT.count('misled_nulls')}"
     shell:
@@ -66,10 +67,11 @@ rule run_misled_null:
 rule replace_pair:
     input:
         contract=CONTRACT,
+        hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
         checkpoint=rules.select_checkpoint.output,
         earlier=lambda wildcards: AUDIT.receipts("pairs")
-        + AUDIT.receipts("pair_replacements")[: int(wildcards.batch) - 1],
+        + AUDIT.receipts("pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
     output:
         f"{AUDIT.folder('pair_replacements')}/b{{batch}}.json",
     log:
@@ -77,7 +79,7 @@ rule replace_pair:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        slot=lambda wildcards: int(wildcards.batch),
+        slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:
         f"replacement {{params.slot}} of at most {AUDIT.count('pair_replacements')} feedback pairs, if one was lost"
     shell:
@@ -90,7 +92,7 @@ rule replace_null_pair:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
         earlier=lambda wildcards: AUDIT.receipts("null_pairs")
-        + AUDIT.receipts("null_pair_replacements")[: int(wildcards.batch) - 1],
+        + AUDIT.receipts("null_pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
     output:
         f"{AUDIT.folder('null_pair_replacements')}/b{{batch}}.json",
     log:
@@ -98,7 +100,7 @@ rule replace_null_pair:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        slot=lambda wildcards: int(wildcards.batch),
+        slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:
         f"replacement {{params.slot}} of at most {AUDIT.count('null_pair_replacements')} null pairs, if one was lost"
     shell:
@@ -109,6 +111,7 @@ rule replace_null_pair:
 rule score_pairs:
     input:
         contract=CONTRACT,
+        sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("pairs"),
     output:
         f"{RESULTS}/scores/pairs.json",

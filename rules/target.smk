@@ -4,10 +4,11 @@
 rule run_target:
     input:
         contract=CONTRACT,
+        hidden=rules.seal_task.output.hidden,
         # a later edit of a threshold must not run episodes again: they only note under which registration they began
         registration=ancient(REGISTRATION),
     output:
-        f"{RESULTS}/target/b0001.json",
+        AUDIT.receipts("target"),
     log:
         f"{LOGS}/run_target.log",
     conda:
@@ -21,6 +22,7 @@ rule run_target:
 rule score_target:
     input:
         contract=CONTRACT,
+        sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("target"),
     output:
         f"{RESULTS}/scores/target.json",

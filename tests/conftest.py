@@ -98,13 +98,13 @@ class Audit:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
         job, audit = job or self.job, self.workflow
         for number, path in enumerate(map(Path, audit.receipts(stage)), 1):
-            batch = f"{number:04d}"
+            batch = path.stem.removeprefix("b")
             if stage.endswith("_replacements"):
                 earlier = audit.receipts(stage.replace("_replacements", "s")) + audit.receipts(stage)[: number - 1]
                 episodes.run_replacement(job, stage, number, [Path(name) for name in earlier], path)
             else:
                 stratum = audit.config.design.stratum if stage == "challengers" else ""
-                episodes.run_slots(job, stage, audit.first(stage, batch), audit.last(stage, batch), path, stratum)
+                episodes.run_slots(job, stage, audit.first(batch), audit.last(batch), path, stratum)
 
     def select_checkpoint(self) -> None:
         checkpoint.select(self.job, self.job.layout.checkpoint)

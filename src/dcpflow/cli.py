@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
-    from dcpflow.records.draws import Nonce
     from dcpflow.stages.laboratory import Job
     from dcpflow.stages.workflow import Workflow
 
@@ -124,12 +122,9 @@ def _preflight(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    from dcpflow.records import canonical, files  # noqa: PLC0415
     from dcpflow.report import screen  # noqa: PLC0415
 
-    path = options.decision or Path(_audit(options).results) / "decision.json"
-    data = files.read(path, "the decision", "To make it: make audit")
-    print(screen.render(canonical.decode(data, str(path))))
+    print(screen.render(screen.read(options.decision or Path(_audit(options).results) / "decision.json")))
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -193,12 +188,12 @@ def _bundle_import(options: argparse.Namespace) -> int | None:
     return None
 
 
-def _nonce_in(path: Path | None) -> Nonce | None:
+def _nonce_in(path: Path | None) -> Any:
     if path is None:
         return None
-    from dcpflow.records.draws import Nonce  # noqa: PLC0415
+    from dcpflow.stages.seal import read_nonce  # noqa: PLC0415
 
-    return Nonce.read(path)
+    return read_nonce(path)
 
 
 def _bad_usage(error: UsageError) -> int:
@@ -208,20 +203,19 @@ def _bad_usage(error: UsageError) -> int:
 
 
 def _task_check(options: argparse.Namespace) -> int:
-    from dcpflow.tasks import conformance, load_task  # noqa: PLC0415
+    from dcpflow.stages.trying import try_task  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))  # a task of one's own lies in the folder that one works in
-    findings = conformance.check(load_task({"name": options.task, "settings": {}, "public_seed": "dcpflow task check"}))
+    findings = try_task(options.task)
     for finding in findings:
         print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
     return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _nonce(options: argparse.Namespace) -> None:
-    from dcpflow.records import files  # noqa: PLC0415
+    from dcpflow.stages.seal import new_nonce  # noqa: PLC0415
 
-    if not files.write_once(options.file, f"{secrets.token_hex(32)}\n".encode(), mode=0o600):
-        raise UsageError(f"{options.file} exists", "A nonce in use must not be replaced: give another name")
+    new_nonce(options.file)
     print(f"wrote {options.file} (mode 0600): keep it secret until the last score, and keep it")
 
 
@@ -256,10 +250,6 @@ def _job(options: argparse.Namespace) -> Job:
 
 
 def _audit(options: argparse.Namespace) -> Workflow:
-    from dcpflow.protocol.config import ConfigError  # noqa: PLC0415
     from dcpflow.stages import configuration  # noqa: PLC0415
 
-    try:
-        return configuration.read(options.configfile, options.config)
-    except ConfigError as error:
-        raise UsageError(str(error)) from None
+    return configuration.read(options.configfile, options.config)

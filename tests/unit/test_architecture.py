@@ -130,7 +130,7 @@ def test_an_episode_job_loads_nothing_heavy_while_it_runs_either(new_audit: Call
     audit.seal()
     audit.freeze_contract()
     audit.register()
-    output = audit.results / "target" / "b0001.json"
+    output = audit.results / "target" / "b00001-00001.json"
     arguments = ["run-slots", *audit.workflow.job_arguments, "--stage", "target", "--first", "1", "--last", "1"]
     program = (
         "import json, sys\nfrom dcpflow.cli import main\n"

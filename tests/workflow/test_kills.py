@@ -43,7 +43,7 @@ def test_a_run_killed_again_and_again_ends_with_the_identical_decision(audit: Au
 
     assert killed(sealing).code == -signal.SIGKILL
     assert killed(target).code == 1
-    assert not (results / "target/b0001.json").exists()
+    assert not (results / "target/b00001-00001.json").exists()
     assert killed(challengers).code == -signal.SIGKILL
     assert killed(scoring).code == 1
     assert not (results / "scores/challengers.json").exists()
@@ -56,7 +56,7 @@ def challengers_again(audit: Audit) -> Running:
     """Forget the challengers and all that rests on them, and start a run that goes through them again."""
     for path in audit.store.glob("challengers/*/*/*/*"):
         path.unlink()
-    (audit.results / "challengers/matched/b0001.json").unlink()
+    (audit.results / "challengers/matched/b00001-00006.json").unlink()
     audit.decision_path.unlink()
     return audit.start()
 
@@ -75,7 +75,7 @@ def test_a_second_run_waits_for_the_episode_that_a_job_of_the_dead_run_is_in(aud
     job = orphaned(audit)
     records = audit.records()
     second = audit.start()
-    second.until(lambda: audit.said("challengers/b0001.log", "waiting for its record"))
+    second.until(lambda: audit.said("challengers/b00001-00006.log", "waiting for its record"))
     job.resume()
     assert second.ended().code == 0
     psutil.wait_procs([job])

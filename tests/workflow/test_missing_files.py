@@ -12,15 +12,15 @@ from workflow.conftest import Audit
 # none of them is made from another nor by the same rule, so that each is missed for its own sake.
 CASES = {
     "first receipts": [
-        "target/b0001.json",
-        "controls/b0001.json",
-        "null_pairs/b0001.json",
-        "misled_nulls/b0002.json",
+        "target/b00001-00001.json",
+        "controls/b00001-00004.json",
+        "null_pairs/b00001-00004.json",
+        "misled_nulls/b00009-00012.json",
         "registration/parts/design.json",
     ],
     "later receipts, first scores": [
-        "challengers/matched/b0001.json",
-        "pairs/b0001.json",
+        "challengers/matched/b00001-00006.json",
+        "pairs/b00001-00003.json",
         "scores/target.json",
         "scores/controls.json",
         "registration/parts/thresholds.json",

@@ -38,7 +38,7 @@ def builtin_file(name: str) -> Path:
         UsageError: there is none of that name.
     """
     path = BUILTIN / f"{name}.py"
-    if not name.isidentifier() or not path.is_file():
+    if name == "__init__" or not name.isidentifier() or not path.is_file():
         known = ", ".join(sorted(file.stem for file in BUILTIN.glob("*.py") if file.stem != "__init__"))
         raise UsageError(f"agent.name: there is no built-in agent {name!r}", f"There are: {known}")
     return path

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.episodes import policies
-from dcpflow.episodes.evaluator import Answer, Evaluator
 from dcpflow.records import plan, public
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 from dcpflow.tasks.base import Engine, Task
+from dcpflow.tasks.evaluator import Answer, Evaluator
 
 
 @dataclass(frozen=True)

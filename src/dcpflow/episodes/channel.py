@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcpflow.episodes.evaluator import EvaluatorDied
 from dcpflow.records import canonical
 from dcpflow.tasks.base import CandidateInvalid
+from dcpflow.tasks.evaluator import EvaluatorDied
 
 VERSION = 1
 ACTIONS = ("experiment", "commit", "finish")

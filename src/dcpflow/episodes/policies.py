@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes.evaluator import Answer, Evaluator, Request
 from dcpflow.records import stagefile
 from dcpflow.tasks.base import Engine, Task
+from dcpflow.tasks.evaluator import Answer, Evaluator, Request
 
 HIDDEN_SCHEMA = "dcpflow.hidden/1"
 Policy = Callable[[str], dict[str, Any]]

@@ -56,12 +56,13 @@ def converse(
         hello: the first message.
         heartbeat: called every few seconds.
     """
+    greeting = channel.say(hello)
     try:
         running = isolation.start(spec, limits)
     except OSError as error:
         return Ending(False, False, None, str(error).encode(), 0)
     try:
-        return _Conversation(running, limits, channel, heartbeat).run(hello)
+        return _Conversation(running, limits, channel, heartbeat).run(greeting)
     finally:
         running.stop()
 
@@ -84,8 +85,9 @@ class _Conversation:
         self._stderr = b""
         self._output = 0
         self._late = 0
+        self._last_beat = time.monotonic()
 
-    def run(self, hello: Mapping[str, Any]) -> Ending:
+    def run(self, greeting: bytes) -> Ending:
         assert self._process.stdout and self._process.stderr and self._process.stdin
         out, err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._stdin = self._process.stdin.fileno()
@@ -94,7 +96,7 @@ class _Conversation:
         with selectors.DefaultSelector() as self._selector:
             self._selector.register(out, selectors.EVENT_READ)
             self._selector.register(err, selectors.EVENT_READ)
-            self._send(self._channel.say(hello))
+            self._send(greeting)
             while not self._channel.finished:
                 ready = self._wait()
                 if ready is None:
@@ -109,15 +111,19 @@ class _Conversation:
         ran = bool(self._channel.usage["messages"]) or code is None or not self._running.never_ran()
         return Ending(ran, self._running.killed_outside(), code, self._stderr[-STDERR_KEPT:], self._late)
 
-    def _wait(self, seconds: float = HEARTBEAT_SECONDS) -> set[int] | None:
+    def _wait(self) -> set[int] | None:
         """Descriptors that can be read; None at the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             return None
-        ready = {key.fd for key, _ in self._selector.select(min(left, seconds))}
-        if not ready:
-            self._heartbeat()
+        ready = {key.fd for key, _ in self._selector.select(min(left, HEARTBEAT_SECONDS))}
+        self._show_life()
         return ready
+
+    def _show_life(self) -> None:
+        if time.monotonic() - self._last_beat >= HEARTBEAT_SECONDS:
+            self._last_beat = time.monotonic()
+            self._heartbeat()
 
     def _read_stdout(self, descriptor: int) -> bool:
         data = os.read(descriptor, CHUNK)
@@ -181,6 +187,7 @@ class _Conversation:
                         self._channel.cut_off("wall_seconds")
                         return
                     writable.select(min(left, HEARTBEAT_SECONDS))
+                    self._show_life()
                 except OSError:
                     return
 

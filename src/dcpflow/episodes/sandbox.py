@@ -12,12 +12,14 @@ import math
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +30,7 @@ CLONE_NEWNS = 0x20000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PRIVATE_ROOT = Path("/tmp/dcpflow-mounts")
 FIRST_UID, JOBS, AGENTS_PER_JOB = 1_000_000_000, 1_000_000, 1_000
+_STARTED = count()
 MIB = 1 << 20
 NO_SANDBOX = (
     "On Debian or Ubuntu: apt install bubblewrap (and on Ubuntu 24.04 or newer: "
@@ -90,6 +93,9 @@ class Running:
 
     def stop(self) -> None:
         """Kill the agent with everything that it started, and reap it."""
+        if self._status is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -127,10 +133,8 @@ class Bubblewrap:
     backend = "bubblewrap"
 
     def __init__(self, program: Program, paths: Iterable[Path]) -> None:
-        # as root every agent gets a uid of its own: what another one has left dying would count against its limits
-        first = FIRST_UID + os.getpid() % JOBS * AGENTS_PER_JOB
-        self._uids = cycle(range(first, first + AGENTS_PER_JOB)) if os.geteuid() == 0 else None
-        self._place = _private_mounts([program.root, *paths]) if self._uids else {}
+        self._as_root = os.geteuid() == 0
+        self._place = _private_mounts([program.root, *paths]) if self._as_root else {}
         root = self._place.get(program.root, program.root)
         self._binary = root / program.binary.relative_to(program.root)
 
@@ -163,8 +167,7 @@ class Bubblewrap:
             *spec.arguments,
         ]
         try:
-            uid = next(self._uids) if self._uids else None
-            process = _popen(command, limits, own_uid=uid, env={}, pass_fds=(told,))
+            process = _popen(command, limits, own_uid=_fresh_uid() if self._as_root else None, env={}, pass_fds=(told,))
         except OSError:
             os.close(status)
             raise
@@ -214,6 +217,11 @@ def open_isolation(backend: str, specs: Iterable[LaunchSpec], works: Callable[[I
             failures.append(f"{program.binary}: {error}")
     reason = "; ".join(failures) or "no bwrap program was found"
     raise UsageError(f"no sandbox can be had on this machine ({reason})", NO_SANDBOX)
+
+
+def _fresh_uid() -> int:
+    """A uid that no other agent of this machine has: what another one has left dying would count against its limits."""
+    return FIRST_UID + os.getpid() % JOBS * AGENTS_PER_JOB + next(_STARTED) % AGENTS_PER_JOB
 
 
 def _popen(

@@ -15,6 +15,7 @@ from dcpflow.evidence import decision, facts, rows, tables, view
 from dcpflow.evidence.checks import Check
 from dcpflow.protocol.config import Config
 from dcpflow.records import canonical, checkpoint, files, history, plan, registration, stagefile
+from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
@@ -60,14 +61,21 @@ class Decided:
 
 
 def receipts(layout: Layout) -> list[Path]:
-    """Every receipt of a results folder, of whatever batches."""
-    found = (path for stage in plan.STAGES for path in (layout.root / stage).rglob("b*.json"))
-    return sorted(path for path in found if path.stem[1:].isdigit())
+    """Every receipt of the registered stages, of whatever batches; those of an earlier contract are left out."""
+    contract = registration.read_contract(layout.registration).digest
+    paths = sorted(
+        path
+        for phase in scores(layout)
+        for stage in plan.PHASES[phase]
+        for path in (layout.root / stage).rglob("b*.json")
+    )
+    return [path for path in paths if recorded_receipts.contract_of(path) == contract]
 
 
 def scores(layout: Layout) -> dict[str, Path]:
-    """The score file of each phase."""
-    return {phase: layout.scores(phase) for phase in plan.PHASES if layout.scores(phase).exists()}
+    """The score file of each phase that the registered grade asks for."""
+    grade = registration.read_contract(layout.registration).config("claim")["grade"]
+    return {phase: layout.scores(phase) for phase in plan.PHASES if phase != "pairs" or grade == "evidence"}
 
 
 def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
@@ -222,19 +230,18 @@ def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
 def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Entry]) -> dict[str, Any] | None:
     """The decision under the first registration, which an amendment never replaces.
 
-    Where the contract is the same it is reached again from the same evidence; where another contract is audited now,
-    it is the decision that was written then, if there was one.
+    Where all of its episodes are here it is reached again from the same evidence; where another contract or fewer
+    slots are audited now, it is the decision that was written then, if there was one.
     """
     first = past[0]
     registered = Registered(first.registration, first.contract, first.parts)
-    if first.contract != evidence.view.registered.contract:
-        kept = history.kept_decision(layout, first)
-        return canonical.decode(kept, "the kept decision") if kept else None
-    own = evidence.view.restricted(registered)
-    design = registered.config("design")
-    if any(len({e.record.slot for e in own.of(stage)}) < plan.slots(stage, design) for stage in _required(own)):
-        return None
-    return decision.document(_reach(evidence, own, past))
+    if first.contract == evidence.view.registered.contract:
+        own = evidence.view.restricted(registered)
+        design = registered.config("design")
+        if all(len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in _required(own)):
+            return decision.document(_reach(evidence, own, past))
+    kept = history.kept_decision(layout, first)
+    return canonical.decode(kept, "the kept decision") if kept else None
 
 
 def _required(seen: view.AuditView) -> list[str]:

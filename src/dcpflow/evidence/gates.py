@@ -99,13 +99,10 @@ def _scored(view: AuditView, role: str, name: str) -> ScoredArtifact:
     if not rows:
         return ScoredArtifact(name, (), ())
     row = rows[0]
-    return ScoredArtifact(
-        name,
-        tuple(row.units),
-        tuple(row.units.values()),
-        Validity(row.validity),
-        _presented(row.artifact, seed),
-    )
+    # an invalid artifact is worth nothing on any unit
+    units = row.units or dict.fromkeys(view.registered.parts["task"]["seal"]["units"], 0.0)
+    digest = _presented(row.artifact, seed)
+    return ScoredArtifact(name, tuple(units), tuple(units.values()), Validity(row.validity), digest)
 
 
 def _presented(artifact: str, presentation: str) -> str:

@@ -185,7 +185,9 @@ def load(
             for digest in {episode.record.isolation for episode in episodes}
         },
         candidates={
-            digest: objects.get(digest, f"the candidate of {episode.key}", _run_again(store, episode.record))
+            digest: objects.get(
+                digest, f"the candidate of {episode.key}", store.run_again(episode.key, episode.record.attempt)
+            )
             for episode in episodes
             for digest in episode.record.candidates
         },
@@ -198,18 +200,10 @@ def _place(key: EpisodeKey) -> tuple[int, int, int]:
 
 
 def _open(record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> Episode:
-    remedy = _run_again(store, record)
+    remedy = store.run_again(record.key, record.attempt)
     data = objects.get(record.transcript, f"the transcript of {record.key}", remedy)
     transcript = tuple(canonical.decode(line, f"the transcript of {record.key}") for line in data.splitlines())
     return Episode(record, canonical.digest(record.to_bytes()), transcript)
-
-
-def _run_again(store: EpisodeStore, record: EpisodeRecord) -> str:
-    stage = store.root.parent.parent / record.stage
-    return (
-        f"To run that episode again: rm -rf '{store.folder(record.key, record.attempt)}' '{stage}' "
-        "and run snakemake again (all other episodes are kept)"
-    )
 
 
 def _again(path: Path) -> str:

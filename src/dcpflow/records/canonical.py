@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from typing import Any
 
@@ -17,6 +18,8 @@ MAX_DEPTH = 64
 # large integers) and for the order of keys with rare letters; such texts are left to rfc8785. A false alarm, from
 # within a string, costs time only.
 _QUICK = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+# a key that was no text in Python would be written as one
+_KEY_TO_CARE_FOR = re.compile(r'[{,]"(?:[-+.0-9e]+|true|false|null|NaN|-?Infinity)":')
 _NUMBER_TO_CARE_FOR = re.compile(r"(?:^|[:,\[])-?(?:[0-9]+(?:\.0(?![0-9])|[.0-9]*e)|[0-9]{16}|Infinity|NaN)")
 
 
@@ -25,8 +28,15 @@ def encode(value: Any) -> bytes:
 
     Integers must lie within ±2^53 (RFC 8785), floats must be finite; larger numbers travel as strings.
     """
-    quick = _QUICK.encode(value)
-    if _NUMBER_TO_CARE_FOR.search(quick) or not (quick.isascii() or max(quick) < "\ud800"):
+    try:
+        quick = _QUICK.encode(value)
+    except (TypeError, ValueError):
+        return rfc8785.dumps(value)  # which says what has no canonical form
+    if (
+        _NUMBER_TO_CARE_FOR.search(quick)
+        or _KEY_TO_CARE_FOR.search(quick)
+        or not (quick.isascii() or max(quick) < "\ud800")
+    ):
         return rfc8785.dumps(value)
     return quick.encode()
 
@@ -60,13 +70,26 @@ def decode(data: bytes, where: str) -> Any:
             raise EvidenceError(f"{where}: the key {twice!r} stands twice in one object")
         return found
 
+    def finite(token: str) -> float:
+        number = float(token)
+        if not math.isfinite(number):
+            raise EvidenceError(f"{where}: {token:.40} is beyond the range of numbers")
+        return number
+
     def refuse(token: str) -> Any:
         raise EvidenceError(f"{where}: {token} is not JSON")
 
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse)
+        text = data.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=unique, parse_constant=refuse, parse_int=_integer, parse_float=finite
+        )
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode("utf-8")  # an unpaired surrogate is no text
     except UnicodeDecodeError as error:
         raise EvidenceError(f"{where}: not UTF-8 at byte {error.start}") from None
+    except UnicodeEncodeError:
+        raise EvidenceError(f"{where}: an unpaired surrogate is no text") from None
     except json.JSONDecodeError as error:
         raise EvidenceError(f"{where}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
     except (RecursionError, ValueError) as error:
@@ -74,6 +97,16 @@ def decode(data: bytes, where: str) -> Any:
     if _too_deep(value):
         raise EvidenceError(f"{where}: nested more than {MAX_DEPTH} levels deep")
     return value
+
+
+def _integer(token: str) -> int | float:
+    """Canonical JSON writes numbers from 2^53 on without a point; they are doubles all the same."""
+    number = int(token)
+    if abs(number) < 1 << 53:
+        return number
+    if rfc8785.dumps(float(token)) != token.encode():
+        raise ValueError(f"{token:.40} is no number that a double holds")
+    return float(token)
 
 
 def _too_deep(value: Any) -> bool:

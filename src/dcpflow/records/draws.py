@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dcpflow.errors import UsageError
@@ -22,7 +22,7 @@ class Nonce:
         public: the text that the nonce is the SHA-256 of, for a public demonstration; else empty.
     """
 
-    secret: bytes
+    secret: bytes = field(repr=False)
     public: str
 
     @classmethod

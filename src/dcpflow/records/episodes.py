@@ -145,6 +145,14 @@ class EpisodeStore:
         """The attempt's record; there only once it is committed."""
         return self.folder(key, attempt) / "record.json"
 
+    def run_again(self, key: EpisodeKey, attempt: int = 1) -> str:
+        """The command that runs one episode again, for an error that names it."""
+        receipts = self.root.parent.parent / key.stage
+        return (
+            f"To run that episode again: rm -rf '{self.folder(key, attempt)}' '{receipts}' "
+            "and run snakemake again (all other episodes are kept)"
+        )
+
     def committed(self, key: EpisodeKey, attempt: int = 1) -> bytes | None:
         """The committed record's bytes, or None."""
         try:
@@ -233,5 +241,4 @@ def _last_holder(folder: Path) -> tuple[int, Holder | None]:
     if not numbers:
         return 0, None
     number = max(numbers)
-    path = folder / f"holder-{number}.json"
-    return number, Holder.from_json(canonical.decode(path.read_bytes(), str(path)))
+    return number, Holder.read(folder / f"holder-{number}.json")

@@ -89,12 +89,18 @@ def append(layout: Layout, registered: Registered) -> None:
 
 
 def changes(old: Any, new: Any, key: str = "") -> Iterator[dict[str, Any]]:
-    """The keys in which two registrations differ, with both values; the part's ``config`` level is not named."""
+    """The keys in which two registrations differ, with both values; the part's ``config`` level is not named.
+
+    A key that one of them lacks has the value None there.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             below = key if name == "config" else f"{key}.{name}".lstrip(".")
-            yield from changes(old.get(name), new.get(name), below)
-    elif old != new or type(old) is not type(new):
+            if name in old and name in new:
+                yield from changes(old[name], new[name], below)
+            else:
+                yield {"key": below, "old": old.get(name), "new": new.get(name)}
+    elif canonical.encode(old) != canonical.encode(new):
         yield {"key": key, "old": old, "new": new}
 
 

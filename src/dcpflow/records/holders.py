@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dcpflow.errors import EvidenceError
+from dcpflow.records import canonical
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -36,6 +39,18 @@ class Holder:
         try:
             return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]))
         except (KeyError, TypeError, ValueError):
+            return None
+
+    @classmethod
+    def read(cls, path: Path) -> Holder | None:
+        """The holder that a file names; None where a crash left it half-written or empty.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        try:
+            return cls.from_json(canonical.decode(path.read_bytes(), str(path)))
+        except EvidenceError:
             return None
 
     def to_json(self) -> dict[str, Any]:

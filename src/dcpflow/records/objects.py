@@ -26,11 +26,11 @@ class ObjectStore:
         return self.root / name[:2] / name[2:]
 
     def put(self, data: bytes) -> str:
-        """Store the bytes and return their digest; storing the same bytes again changes nothing."""
+        """Store the bytes and return their digest; what an altered file holds in their place is put right."""
         digest = canonical.digest(data)
         path = self.path(digest)
-        if not path.exists():
-            files.write_once(path, data)
+        if not files.write_once(path, data) and canonical.digest(path.read_bytes()) != digest:
+            files.write_atomic(path, data, mode=0o444)
         return digest
 
     def get(self, digest: str, what: str = "object", remedy: str = "") -> bytes:

@@ -29,6 +29,12 @@ class Receipt:
     record: str
 
 
+def file_name(first: int, last: int) -> str:
+    """Name of the receipt of the slots first to last: what it answers for stands in the name, so that a receipt for
+    more slots is another file, which the workflow engine finds missing."""
+    return f"b{first:05d}-{last:05d}.json"
+
+
 def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str, str] = {}) -> None:
     """Write the receipt of committed records, whatever batch they ran in.
 
@@ -64,6 +70,16 @@ def read(path: Path, contract: str) -> list[Receipt]:
         Receipt(EpisodeKey(line["stage"], line["slot"], line["arm"]), line["attempt"], line["record"])
         for line in body["episodes"]
     ]
+
+
+def contract_of(path: Path) -> str:
+    """The contract that a receipt belongs to.
+
+    Raises:
+        EvidenceError: the receipt was altered.
+    """
+    body, _ = stagefile.read(path, SCHEMA, "the receipt")
+    return str(body["contract"])
 
 
 def read_body(path: Path, contract: str) -> dict[str, Any]:

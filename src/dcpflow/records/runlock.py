@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dcpflow.errors import UsageError
@@ -23,7 +24,7 @@ def take(results: Path) -> None:
             held = path.read_bytes()
         except FileNotFoundError:
             continue
-        holder = Holder.from_json(canonical.decode(held, str(path)))
+        holder = Holder.read(path) if held else None
         alive = holder.alive() if holder else False
         if holder is None or alive is False:
             _clear(path, held)
@@ -52,9 +53,6 @@ def _clear(path: Path, dead: bytes) -> None:
 def release(results: Path) -> None:
     """Give the lock back if this process holds it."""
     path = results / ".run-lock.json"
-    try:
-        held = canonical.decode(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return
-    if Holder.from_json(held) == Holder.myself():
-        path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        if Holder.read(path) == Holder.myself():
+            path.unlink()

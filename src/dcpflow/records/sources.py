@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from dcpflow.records import canonical
-
-IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#]*)"
-    r"|import[ \t]+(?P<plain>[\w.]+))",
-    re.MULTILINE,
-)
 
 
 def source_files(module: str, inside: str = "dcpflow") -> dict[str, Path]:
@@ -37,7 +31,7 @@ def source_files(module: str, inside: str = "dcpflow") -> dict[str, Path]:
         if path is None:
             continue
         found[name] = path
-        waiting += _imports(path)
+        waiting += _imports(name, path)
     return dict(sorted(found.items()))
 
 
@@ -70,14 +64,26 @@ def _package(top: str) -> Path | None:
 
 
 @cache
-def _imports(path: Path) -> tuple[str, ...]:
-    return tuple(_imported(path.read_text(encoding="utf-8")))
+def _imports(module: str, path: Path) -> tuple[str, ...]:
+    """What a module imports, inside of functions too, by absolute names."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return tuple(_imported(ast.parse(path.read_bytes()).body, package))
 
 
-def _imported(source: str) -> Iterator[str]:
-    """Imported names, those inside of functions too; prose that reads like an import can only add a module."""
-    for match in IMPORT.finditer(source):
-        module, names = match["module"] or match["plain"], match["names"]
-        yield module
-        if names is not None:
-            yield from (f"{module}.{name.split()[0]}" for name in names.strip("()\n ").split(",") if name.strip())
+def _imported(statements: Sequence[ast.AST], package: str) -> Iterator[str]:
+    """Only statements are walked, since no expression imports anything: that is most of the work saved."""
+    for node in statements:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _imported(
+                getattr(node, part, ()) if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) else (),
+                package,
+            )

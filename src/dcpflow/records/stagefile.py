@@ -23,6 +23,14 @@ def write(path: Path, schema: str, body: dict[str, Any], mode: int = 0o644) -> s
     return digest
 
 
+def _digest(schema: str, body: dict[str, Any]) -> str:
+    """Of a body that was read; empty, which no file carries, where it has no canonical form."""
+    try:
+        return canonical.digest_of({"schema": schema, "body": body})
+    except ValueError:
+        return ""
+
+
 def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str, Any], str]:
     """The body and digest of a stage file whose digest was recomputed.
 
@@ -39,7 +47,7 @@ def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str
     value = canonical.decode(files.read(path, what, remedy), str(path))
     if not isinstance(value, dict) or value.keys() != {"schema", "digest", "body"} or value["schema"] != schema:
         raise EvidenceError(f"{what} is not a {schema} file: {path}", remedy)
-    if canonical.digest_of({"schema": schema, "body": value["body"]}) != value["digest"]:
+    if not isinstance(value["body"], dict) or _digest(schema, value["body"]) != value["digest"]:
         raise EvidenceError(f"{what} was altered: {path} does not have the digest that it carries", remedy)
     body: dict[str, Any] = value["body"]
     return body, str(value["digest"])

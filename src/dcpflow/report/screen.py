@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from dcpflow.records import canonical, files
+
 MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A decision from its file.
+
+    Raises:
+        EvidenceError: it is missing, or no JSON.
+    """
+    decision: dict[str, Any] = canonical.decode(files.read(path, "the decision", "To make it: make audit"), str(path))
+    return decision
 
 
 def render(decision: Mapping[str, Any]) -> str:

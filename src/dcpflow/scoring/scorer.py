@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dcpflow.episodes.evaluator import Answer, Evaluator, EvaluatorDied
 from dcpflow.errors import EvidenceError
 from dcpflow.tasks.base import CandidateInvalid, Engine, Task
+from dcpflow.tasks.evaluator import Answer, Evaluator, EvaluatorDied
 
 
 @dataclass(frozen=True, slots=True)

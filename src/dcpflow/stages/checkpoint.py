@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def target_receipt(layout: Layout) -> Path:
     """The receipt of the target run."""
-    return layout.root / "target" / "b0001.json"
+    return layout.root / "target" / receipts.file_name(1, 1)
 
 
 def select(job: Job, output: Path) -> None:
@@ -29,7 +29,9 @@ def select(job: Job, output: Path) -> None:
     path = target_receipt(job.layout)
     (line,) = receipts.read(path, job.contract.digest)
     record = receipts.resolve(line, job.store, path)
-    transcript = ObjectStore(job.layout.objects).get(record.transcript, "the target's transcript")
+    transcript = ObjectStore(job.layout.objects).get(
+        record.transcript, "the target's transcript", job.store.run_again(record.key, record.attempt)
+    )
     rule = job.contract.config("information")["checkpoint"]
     history = before_first_experiment([json.loads(entry) for entry in transcript.splitlines()])
     body = {
@@ -58,7 +60,7 @@ def before_first_experiment(transcript: list[dict[str, str]]) -> list[dict[str, 
         reply = json.loads(answered["line"])
         try:
             request = json.loads(asked["line"])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if not isinstance(request, dict):
             continue

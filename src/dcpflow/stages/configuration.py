@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from dcpflow.errors import UsageError
+from dcpflow.protocol.config import ConfigError
 from dcpflow.stages.workflow import Workflow
 
 DEFAULT = Path("config/config.yaml")
@@ -22,8 +23,7 @@ def read(configfiles: Sequence[Path] = (), settings: Sequence[str] = ()) -> Work
         settings: ``section={key: value}`` over the files.
 
     Raises:
-        UsageError: a file or setting cannot be read.
-        ConfigError: the configuration breaks a rule.
+        UsageError: a file or setting cannot be read, or the configuration breaks a rule.
     """
     merged: dict[str, Any] = {}
     for path in (DEFAULT, *configfiles):
@@ -32,8 +32,11 @@ def read(configfiles: Sequence[Path] = (), settings: Sequence[str] = ()) -> Work
         name, equals, text = setting.partition("=")
         if not equals:
             raise UsageError(f"--config {setting!r}: expected section={{key: value}}")
-        _merge(merged, {name: _parse(text, f"--config {setting!r}")})
-    return Workflow.from_mapping(merged)
+        _merge(merged, {name: _setting(text, f"--config {setting!r}")})
+    try:
+        return Workflow.from_mapping(merged)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def _mapping(path: Path) -> dict[str, Any]:
@@ -50,9 +53,19 @@ def _mapping(path: Path) -> dict[str, Any]:
     return value
 
 
-def _parse(text: str, where: str) -> Any:
+def _setting(text: str, where: str) -> Any:
+    """As snakemake reads it: a number or truth value as such, whatever is nested as text."""
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(text, _parse(text, where, yaml.BaseLoader))
+
+
+def _parse(text: str, where: str, loader: type = yaml.SafeLoader) -> Any:
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, loader)
     except yaml.YAMLError as error:
         raise UsageError(f"{where} is not YAML: {' '.join(str(error).split())}") from None
 

@@ -28,7 +28,8 @@ def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
     objects = ObjectStore(job.layout.objects)
     found = {}
     for record in resolved(job, receipts):
-        lines = objects.get(record.transcript, f"the transcript of {record.key}").splitlines()
+        remedy = job.store.run_again(record.key, record.attempt)
+        lines = objects.get(record.transcript, f"the transcript of {record.key}", remedy).splitlines()
         found[canonical.digest(record.to_bytes())] = replays(job.bench, record, [json.loads(line) for line in lines])
     stagefile.write(output, SCHEMA, {"contract": job.contract.digest, "replays": found})
 

@@ -93,14 +93,11 @@ def _candidates(job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]
     objects = ObjectStore(job.layout.objects)
     for record, digest in _digests(records):
         for number, candidate in enumerate(record.candidates, 1):
-            data = objects.get(candidate, f"the candidate of {record.key}", _restore(job, record))
+            data = objects.get(
+                candidate, f"the candidate of {record.key}", job.store.run_again(record.key, record.attempt)
+            )
             artifact = Artifact(candidate, data, record.draw["presentation"], plan.instance(record.stage, record.slot))
             yield _Wanted("candidate", record.stage, record.slot, record.arm, number, digest, artifact)
-
-
-def _restore(job: Job, record: EpisodeRecord) -> str:
-    folder = job.store.folder(record.key, record.attempt)
-    return f"To restore it: rm -rf '{folder}' and the receipt that lists it, and run snakemake again"
 
 
 def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,25 @@ def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limi
         files.private_folder(folder)
         stagefile.write(folder / f"{plan.MAIN}.json", schema, material, mode=0o600)
     stagefile.write(layout.seal, SEAL_SCHEMA, commitments(task, nonce, public))
+
+
+def read_nonce(path: Path) -> Nonce:
+    """The nonce of a file.
+
+    Raises:
+        UsageError: it cannot be read, others can read a secret one, or the digits are wrong.
+    """
+    return Nonce.read(path)
+
+
+def new_nonce(path: Path) -> None:
+    """Write a random nonce that only its owner can read.
+
+    Raises:
+        UsageError: the file exists.
+    """
+    if not files.write_once(path, f"{secrets.token_hex(32)}\n".encode(), mode=0o600):
+        raise UsageError(f"{path} exists", "A nonce in use must not be replaced: give another name")
 
 
 def commitments(task: Task, nonce: Nonce, public: dict[str, bytes]) -> dict[str, Any]:

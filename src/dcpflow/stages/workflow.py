@@ -11,7 +11,7 @@ from typing import Any
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, plan, sources
+from dcpflow.records import canonical, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.tasks import task_sources
 
@@ -82,8 +82,11 @@ class Workflow:
 
     def receipts(self, stage: str) -> list[str]:
         """The receipts of a stage."""
-        batches = -(-self.count(stage) // self.batch_size(stage))
-        return [f"{self.folder(stage)}/b{batch:04d}.json" for batch in range(1, batches + 1)]
+        count, size = self.count(stage), self.batch_size(stage)
+        return [
+            f"{self.folder(stage)}/{receipts.file_name(first, min(first + size - 1, count))}"
+            for first in range(1, count + 1, size)
+        ]
 
     def phase_receipts(self, phase: str) -> list[str]:
         """The receipts of all stages that are scored together."""
@@ -99,13 +102,15 @@ class Workflow:
         """The score file of every phase."""
         return [f"{self.results}/scores/{phase}.json" for phase in self.phases]
 
-    def first(self, stage: str, batch: str) -> int:
-        """First slot of a batch, from the batch's number in its file name."""
-        return (int(batch) - 1) * self.batch_size(stage) + 1
+    @staticmethod
+    def first(batch: str) -> int:
+        """First slot of a batch, from its file name."""
+        return int(batch.partition("-")[0])
 
-    def last(self, stage: str, batch: str) -> int:
+    @staticmethod
+    def last(batch: str) -> int:
         """Last slot of a batch."""
-        return min(int(batch) * self.batch_size(stage), self.count(stage))
+        return int(batch.partition("-")[2])
 
     def section(self, name: str) -> str:
         """A registered section as canonical JSON: equal whatever the file's layout, comments and key order."""

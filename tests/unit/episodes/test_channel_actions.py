@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.evaluator import EvaluatorDied
 from dcpflow.records import canonical
 from dcpflow.tasks.base import CandidateInvalid
+from dcpflow.tasks.evaluator import EvaluatorDied
 
 LIMITS = {"experiments": 3, "candidates": 2, "candidate_bytes": 100, "bad_messages": 4, "message_bytes": 65_536}
 REPLY = {"shares": {"a": "0.500000"}, "total": "1.000000"}

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from dcpflow.episodes import evaluator as module
-from dcpflow.episodes.evaluator import Evaluator, EvaluatorDied
+from dcpflow.tasks import evaluator as module
 from dcpflow.tasks.base import CandidateInvalid
+from dcpflow.tasks.evaluator import Evaluator, EvaluatorDied
 
 Answer = Callable[[dict[str, Any]], Any]
 Make = Callable[..., Evaluator]

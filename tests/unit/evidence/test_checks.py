@@ -306,8 +306,8 @@ CASES = [
     ),
     Broken(
         "neutral_harm",
-        lambda case, at: with_units(case, 0.5, lambda row: row.role == "candidate" and row.stage == "challengers"),
-        "0.5000 without any (band 0.17)",
+        lambda case, at: with_units(case, 0.85, lambda row: row.role == "candidate" and row.stage == "challengers"),
+        "0.8500 without any (band 0.17)",
         "evidence only",
     ),
     Broken(

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpflow.errors import UsageError
-from dcpflow.protocol.config import ConfigError
 from dcpflow.stages import configuration
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +78,7 @@ def test_later_files_and_the_command_line_win(tmp_path: Path) -> None:
 def test_settings_of_the_command_line_are_read_as_snakemake_reads_them(setting: str) -> None:
     cli = pytest.importorskip("snakemake.cli")
     name, _, text = setting.partition("=")
-    assert cli.parse_config([setting]) == {name: configuration._parse(text, "here")}
+    assert cli.parse_config([setting]) == {name: configuration._setting(text, "here")}
 
 
 @pytest.mark.xfail(strict=True, reason="snakemake takes nested values of --config for text, the other commands do not")
@@ -87,7 +86,7 @@ def test_settings_of_the_command_line_are_read_as_snakemake_reads_them(setting: 
 def test_a_nested_value_that_looks_like_a_number_is_the_same_for_all_commands(setting: str) -> None:
     cli = pytest.importorskip("snakemake.cli")
     name, _, text = setting.partition("=")
-    assert cli.parse_config([setting]) == {name: configuration._parse(text, "here")}
+    assert cli.parse_config([setting]) == {name: configuration._setting(text, "here")}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_a_setting_that_cannot_be_read_is_named(setting: str) -> None:
 
 
 def test_a_rule_that_is_broken_on_the_command_line_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"isolation\.backend"):
+    with pytest.raises(UsageError, match=r"isolation\.backend"):
         configuration.read(settings=["isolation={backend: docker}"])
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
+import math
 import os
 import resource
 import select
@@ -21,7 +23,6 @@ Answer = Callable[[Request], Any]
 MIB = 1 << 20
 CHILD_UID = 2_000_000_001
 PR_SET_PDEATHSIG = 1
-EXTRA_MEMORY_MB = 1024
 
 
 class EvaluatorDied(Exception):
@@ -119,23 +120,46 @@ class Evaluator:
             return pid, ours
         try:
             ours.close()
-            _serve(self._prepare, theirs, parent, int(self._seconds) + 1, self._memory_mb)
+            _serve(self._prepare, theirs, parent, math.ceil(self._seconds), self._memory_mb)
+        except OSError:
+            pass  # the parent is gone, or has closed its end
         finally:
             os._exit(1)
 
 
 def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int) -> None:
     """The child's life: give up what it does not need, then answer until the socket closes."""
-    answer = _prepared(prepare)
+    try:
+        answer = prepare()
+        _confine(channel.fileno(), memory_mb)
+    except Exception as error:
+        answer = _failing(error)  # our own fault, never the candidate's: it is told with the first answer
+    # giving up privileges clears it, so it is asked for after that
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    keep = channel.fileno()
+    with channel.makefile("rb") as requests:
+        for line in requests:
+            try:
+                _allow_seconds(seconds)
+            except (OSError, ValueError) as error:
+                answer = _failing(error)
+            channel.sendall(_one(answer, json.loads(line)) + b"\n")
+
+
+def _allow_seconds(seconds: int) -> None:
+    """CPU time for one more request."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(spent.ru_utime + spent.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _confine(keep: int, memory_mb: int) -> None:
+    """Close all descriptors but one, set the limits, and become nobody where this is root."""
     os.closerange(3, keep)
     os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    used = _address_space()
     for what, value in (
-        (resource.RLIMIT_AS, used + (memory_mb + EXTRA_MEMORY_MB) * MIB),
+        (resource.RLIMIT_AS, _address_space() + memory_mb * MIB),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -144,38 +168,30 @@ def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, s
         os.setgroups([])
         os.setgid(CHILD_UID)
         os.setuid(CHILD_UID)
-    with channel.makefile("rb") as requests:
-        for line in requests:
-            spent = resource.getrusage(resource.RUSAGE_SELF)
-            limit = int(spent.ru_utime + spent.ru_stime) + seconds + 1
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-            channel.sendall(json.dumps(_one(answer, json.loads(line))).encode() + b"\n")
 
 
-def _prepared(prepare: Callable[[], Answer]) -> Answer:
-    """What cannot be opened is our own fault, never the candidate's: it is reported with the first answer."""
+def _failing(fault: Exception) -> Answer:
+    def fail(_: Request) -> Any:
+        raise fault
+
+    return fail
+
+
+def _one(answer: Answer, request: Request) -> bytes:
+    """The answer to one request, or what stood in its way, as JSON."""
     try:
-        return prepare()
-    except Exception as error:
-        fault = error
-
-        def fail(_: Request) -> Any:
-            raise fault
-
-        return fail
-
-
-def _one(answer: Answer, request: Request) -> dict[str, Any]:
-    try:
-        return {"result": answer(request)}
+        return json.dumps({"result": answer(request)}).encode()
     except CandidateInvalid as error:
-        return {"invalid": str(error)}
+        told = {"invalid": str(error)}
     except (MemoryError, RecursionError) as error:
-        return {"exhausted": f"its evaluation used more than is allowed ({type(error).__name__})"}
-    except Exception:
+        told = {"exhausted": f"its evaluation used more than is allowed ({type(error).__name__})"}
+    except Exception as error:
         import traceback  # noqa: PLC0415
 
-        return {"fault": traceback.format_exc()}
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            return json.dumps({"exhausted": "its evaluation used more memory than is allowed"}).encode()
+        told = {"fault": traceback.format_exc()}
+    return json.dumps(told).encode()
 
 
 def _address_space() -> int:
