@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dcpflow.errors import UsageError
+from dcpflow.episodes import sandbox
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.stages import checkpoint, decide, episodes, evidence, registering, replay, scoring, seal
 from dcpflow.stages.laboratory import Job
@@ -180,23 +181,20 @@ def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="session")
-def backend(new_audit: Callable[..., Audit]) -> str:
-    """How agents can be isolated on this machine: ``bubblewrap``, else ``none``."""
-    from dcpflow.agents import launch_spec
-    from dcpflow.episodes import sandbox
-    from dcpflow.episodes.probe import SPEC, passed, probe
+def backend() -> str:
+    """How agents can be isolated on this machine: ``bubblewrap`` where any sandbox can be had, else ``none``.
 
-    audit = new_audit()
-    parts = audit.workflow.parts
-
-    def works(isolation: sandbox.Isolation) -> bool:
-        return passed(probe(isolation, audit.results / "private", parts["limits"]))
-
-    try:
-        sandbox.open_isolation("bubblewrap", (launch_spec(parts["agent"]), SPEC), works)
-    except UsageError:
-        return "none"
-    return "bubblewrap"
+    Whether ours starts and holds is not asked here: one that does not must fail tests, not skip them.
+    """
+    simplest = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "/bin/true"]
+    for program in sandbox.programs():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if (
+                subprocess.run([program.binary, *simplest], capture_output=True, timeout=30, check=False).returncode
+                == 0
+            ):
+                return "bubblewrap"
+    return "none"
 
 
 @pytest.fixture(scope="session")

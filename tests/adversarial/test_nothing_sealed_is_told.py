@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dcpflow.agents import launch_spec
+from dcpflow.episodes.episode import hello
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import Episode
 from dcpflow.records import canonical, plan
@@ -173,9 +174,18 @@ def test_a_hello_holds_what_it_should_and_nothing_else(episodes: dict[str, list[
             assert set(episode.hello["files"]) == ({"canary.txt"} if episode.key.stage == "controls" else set())
     hellos = [told(episode).splitlines()[0] for group in episodes.values() for episode in group]
     stages = {*STAGES, "null", "misled", "misleading", "truthful", "neutral", "withheld", "control"}
-    for hello in hellos:
-        text = json.loads(hello)
+    for first in hellos:
+        text = json.loads(first)
         assert not stages & set(_words(text)), "an agent is not told in which seat it sits"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_only_branches_are_given_what_came_before(stage: str, finished_audit: Audit) -> None:
+    job = finished_audit.job
+    history = [{"request": {"action": "web_fetch"}, "reply": {"ok": True}}]
+    for key in plan.keys(stage, 1):
+        first = hello(job.bench.task, job.draws, key, job.bench.limits, history)
+        assert first["history"] == (history if plan.STAGES[stage].branch else [])
 
 
 def _words(value: Any) -> Iterator[str]:

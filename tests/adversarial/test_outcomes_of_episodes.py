@@ -12,6 +12,7 @@ import pytest
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.episode import Laboratory, settle
 from dcpflow.episodes.sandbox import NoIsolation, Running
+from dcpflow.errors import EvidenceError
 from dcpflow.evidence import rows
 from dcpflow.evidence.view import Episode
 from dcpflow.records import canonical, plan
@@ -116,17 +117,7 @@ def test_a_program_that_never_ran_is_a_loss_of_the_infrastructure(
     assert (record.outcome, record.candidates, record.usage["messages"]) == ("infrastructure_invalid", [], 0)
 
 
-@pytest.mark.parametrize(
-    "isolation",
-    [
-        pytest.param(
-            Unstartable(),
-            marks=pytest.mark.xfail(strict=True, reason="its transcript is empty, which later stages cannot read"),
-        ),
-        Collapsing(),
-    ],
-    ids=["no process", "no sandbox"],
-)
+@pytest.mark.parametrize("isolation", [Unstartable(), Collapsing()], ids=["no process", "no sandbox"])
 def test_a_lost_episode_can_be_put_into_evidence(run: Settle, laboratory: Laboratory, isolation: NoIsolation) -> None:
     """Its hello was said: every check reads what an episode was told."""
     record = run("commit()", isolation=isolation)
@@ -134,6 +125,30 @@ def test_a_lost_episode_can_be_put_into_evidence(run: Settle, laboratory: Labora
     assert episode.hello["type"] == "hello"
     facts = dict.fromkeys(("draw_matches", "hello_matches", "transcript_replays", "canary_quoted"), True)
     assert rows.episode_row(episode, facts)["outcome"] == "infrastructure_invalid"
+
+
+class Murdered(NoIsolation):
+    """A sandbox that somebody kills from outside, as a machine out of memory does."""
+
+    def start(self, spec: LaunchSpec, limits: Mapping[str, int]) -> Running:
+        running = super().start(spec, limits)
+        running.killed_outside = lambda: True  # type: ignore[method-assign]
+        return running
+
+
+@pytest.mark.parametrize("body", ["os._exit(1)", "commit(); os._exit(1)"], ids=["before a commit", "after a commit"])
+def test_a_sandbox_that_was_killed_from_outside_is_no_outcome_and_its_episode_starts_anew(
+    run: Settle, laboratory: Laboratory, audit_copy: Audit, write_agent: WriteAgent, body: str
+) -> None:
+    key = EpisodeKey("challengers", 99, "withheld")
+    job, killed = audit_copy.job, replace(laboratory, spec=write_agent(body), isolation=Murdered())
+    with pytest.raises(EvidenceError, match=r"challengers slot 99 .* was killed from outside"):
+        settle(lambda: killed, job.store, key, SEAL)
+    assert job.store.committed(key) is None
+    (path,) = job.store.folder(key).glob("holder-1.json")
+    path.write_bytes(path.read_bytes().replace(b'"started":', b'"started":1'))  # that job's process is gone
+    data = settle(lambda: replace(laboratory, spec=write_agent("commit('b')")), job.store, key, SEAL)
+    assert EpisodeRecord.from_bytes(data, "here").outcome == "artifact"
 
 
 @pytest.mark.parametrize(

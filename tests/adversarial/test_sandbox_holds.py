@@ -345,10 +345,6 @@ def test_no_isolation_is_had_only_where_it_was_registered(monkeypatch: pytest.Mo
 # --- what it leaves behind ---------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=False,  # a machine whose first process waits for orphans at once hides it
-    reason="a sandbox's inner process is left behind as an orphan, and each laboratory begins with the same user again",
-)
 def test_agents_that_have_ended_do_not_count_against_the_next_one_s_processes(
     isolate: Callable[[str, LaunchSpec], Isolation], write_agent: Callable[[str], LaunchSpec]
 ) -> None:
@@ -359,6 +355,23 @@ def test_agents_that_have_ended_do_not_count_against_the_next_one_s_processes(
         said = running.process.stdout.read(1)
         running.stop()
         assert said == b"x", f"agent {number} could not start"
+
+
+def test_a_sandbox_that_is_killed_from_outside_is_told_from_an_agent_that_kills_itself(
+    isolate: Callable[[str, LaunchSpec], Isolation], write_agent: Callable[[str], LaunchSpec]
+) -> None:
+    found = {}
+    for name, body in {"outside": "read()", "itself": "os.kill(os.getpid(), 9)", "its group": "os.kill(-1, 9)"}.items():
+        spec = write_agent("os.write(1, b'x')\n" + body)
+        running = isolate("bubblewrap", spec).start(spec, LIMITS)
+        assert running.process.stdout
+        running.process.stdout.read(1)
+        if name == "outside":
+            running.process.kill()
+        running.process.wait(timeout=10)
+        found[name] = running.killed_outside()
+        running.stop()
+    assert found == {"outside": True, "itself": False, "its group": False}
 
 
 def test_nothing_of_a_sandbox_stays_open_in_this_process(talk: LetTalk) -> None:

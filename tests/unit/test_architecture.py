@@ -70,21 +70,7 @@ def test_every_room_is_in_the_table() -> None:
     assert {room(path) for path in SOURCES} <= set(MAY_IMPORT)
 
 
-UNLIKE_THE_TABLE = {
-    "scoring": "scores in the same limited child as experiments, which lies in episodes",
-    "cli": "reads a configuration, writes a nonce and shows a decision by itself",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=UNLIKE_THE_TABLE[name]))
-        if name in UNLIKE_THE_TABLE
-        else name
-        for name in MAY_IMPORT
-    ],
-)
+@pytest.mark.parametrize("name", MAY_IMPORT)
 def test_a_room_imports_from_those_that_it_may_import_from(name: str) -> None:
     assert strangers(name) == []
 

@@ -1,8 +1,9 @@
-"""What the workflow tests share: one finished audit, copies of it, and real snakemake processes, two at a time."""
+"""What the workflow tests share: one finished audit, copies of it, and real snakemake processes."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,63 +240,33 @@ class Finished:
     run: Run
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker("workflow")
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    audit = Audit.make(tmp_path_factory.mktemp("workflow") / "sp ace Größe")
-    return Finished(audit, audit.finish())
-
-
-def _here(item: pytest.Item) -> bool:
-    return HERE in item.path.parents
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in filter(_here, items):
-        item.add_marker("workflow")
-
-
-# Half of a run is start-up on one core. So the tests that are given a copy of the finished audit are run two at a
-# time, or as many as there are cores, from the moment on that it stands; pytest waits for each in its turn.
-
-
-@pytest.fixture(scope="session")
-def ahead(
-    request: pytest.FixtureRequest, finished: Finished, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[None]]]:
-    """The tests on copies, started in the order in which pytest will ask for them."""
-    copies = tmp_path_factory.mktemp("copies")
-
-    def run(number: int, test: pytest.Function) -> None:
-        parameters = test.callspec.params if hasattr(test, "callspec") else {}
-        folder = copies / str(number)
-        try:
-            test.function(audit=finished.audit.copy(folder / "copy"), **parameters)
-        finally:
-            _end_processes_in(folder)
-
-    items = [item for item in request.session.items if isinstance(item, pytest.Function) and _here(item)]
-    tests = [item for item in items if "audit" in item.fixturenames]
-    with ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2))) as pool:
-        yield {test.nodeid: pool.submit(run, number, test) for number, test in enumerate(tests)}
-        pool.shutdown(cancel_futures=True)
-
-
-def _end_processes_in(folder: Path) -> None:
-    """End what a failed test has left running or stopped in its folder."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if folder in Path(process.cwd()).parents:
-                process.kill()
+    """The first of pytest's processes that needs the shared audit runs it; the others wait for it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    audit, output = Audit(folder / "sp ace Größe"), folder / "output.txt"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not output.exists():
+            shutil.rmtree(audit.folder, ignore_errors=True)
+            output.write_text(Audit.make(audit.folder).finish().text, encoding="utf-8")
+    return Finished(audit, Run(0, output.read_text(encoding="utf-8")))
 
 
 @pytest.fixture
-def audit(ahead: dict[str, Future[None]]) -> None:
+def audit(finished: Finished, tmp_path: Path) -> Iterator[Audit]:
     """A copy of the finished audit, to do with as the test likes."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not (_here(pyfuncitem) and "audit" in pyfuncitem.fixturenames):
-        return None
-    pyfuncitem.funcargs["ahead"][pyfuncitem.nodeid].result()
-    return True
+    yield finished.audit.copy(tmp_path / "copy")
+    for process in psutil.process_iter():
+        # what a failed test has left running or stopped
+        with contextlib.suppress(psutil.Error):
+            if tmp_path in Path(process.cwd()).parents:
+                process.kill()

@@ -60,9 +60,6 @@ def test_an_edited_threshold_of_gate_3_leaves_core_confirmatory(audit: Audit) ->
     assert changes(amended) == [{"key": "thresholds.gate3.delta_evidence", "old": 0.34, "new": 0.5}]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="snakemake does not look at the parameters of jobs below an ancient input that is made anew"
-)
 def test_more_challengers_run_the_new_episodes_alone(audit: Audit) -> None:
     first, records = audit.decision, audit.records()
     audit.change({"design": {"challengers": 8}})
@@ -93,13 +90,5 @@ def test_another_contract_runs_all_episodes_anew_and_keeps_what_was_there(audit:
     assert exploratory(amended) == [True, True]
     assert {"key": "limits.experiments", "old": 4, "new": 3} in changes(amended)
     assert amended["confirmatory"] == json.loads(audit.original)
-    verified = audit.dcpflow("verify")
-    assert verified.code == 0, verified.text
-
-
-@pytest.mark.xfail(strict=True, reason="verify reads files that an earlier registration left in the results folder")
-def test_an_audit_reduced_to_grade_core_verifies(audit: Audit) -> None:
-    audit.change({"claim": {"grade": "core"}})
-    audit.finish()
     verified = audit.dcpflow("verify")
     assert verified.code == 0, verified.text

@@ -16,7 +16,7 @@ FEW = {"challengers": 2, "controls": 1, "pairs": 2, "null_pairs": 2, "misled_nul
 SMALL = {"design": FEW, "thresholds": {"gate3": {"misled_min_misses": 0}}}
 # the only files that may tell when, where and by whom an episode was run
 ASIDE = re.compile(r"store/.*/(aside|holder)-\d+\.json|history/.*/when\.json")
-RECEIPT = re.compile(r"\w+/(matched/)?b\d{4}\.json")
+RECEIPT = re.compile(r"\w+/(matched/)?b\d{5}-\d{5}\.json")
 UNTOLD = {"batch", "host", "hostname", "time", "date", "started", "seconds", "pid", "cores", "folder"}
 
 
@@ -116,7 +116,7 @@ def test_a_small_audit_says_why_it_is_inconclusive(audit: Audit) -> None:
 def test_a_finished_audit_verifies(audit: Audit) -> None:
     run = audit.dcpflow("verify")
     assert run.code == 0, run.text
-    assert "verified" in run.text
+    assert "VERIFIED" in run.text
 
 
 def test_nothing_half_written_stays_behind(finished: Finished) -> None:

@@ -45,9 +45,8 @@ def test_deleted_files_come_back_with_the_identical_decision(audit: Audit, case:
     assert audit.records() == records, "an agent was started"
 
 
-@pytest.mark.xfail(strict=True, reason="the default target asks for the decision alone")
 def test_files_that_were_deleted_behind_a_standing_decision_come_back(audit: Audit) -> None:
-    names = ["task/seal.json", "registration/parts/limits.json", "scores/target.json", "evidence/scores.parquet"]
+    names = ["registration/parts/design.json", "scores/target.json", "evidence/scores.parquet"]
     for name in names:
         (audit.results / name).unlink()
     audit.finish()
@@ -55,7 +54,6 @@ def test_files_that_were_deleted_behind_a_standing_decision_come_back(audit: Aud
     assert audit.decision_bytes == audit.original
 
 
-@pytest.mark.xfail(strict=True, reason="sealed and hidden material are no inputs of the jobs that open them")
 @pytest.mark.parametrize("kind", ["sealed", "hidden"])
 def test_deleted_private_material_comes_back_where_it_is_needed(audit: Audit, kind: str) -> None:
     (audit.results / f"private/{kind}/main.json").unlink()

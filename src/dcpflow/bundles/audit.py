@@ -20,6 +20,7 @@ from dcpflow.records.layout import Layout
 
 UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """What content can make fail that is of the right form everywhere and yet no audit's, e.g. one without controls."""
+_KNOWN_BY_DIGEST: Final = ("store/", "objects/", "task/public/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,26 @@ def open_bundle(path: Path) -> Opened:
     Raises:
         BundleError: it is not what its manifest says.
     """
-    members = archive.read(path)
+    return open_members(str(path), archive.read(path))
+
+
+def open_members(called: str, members: Mapping[str, bytes]) -> Opened:
+    """The members of a bundle as an audit that can be read.
+
+    Args:
+        called: how the bundle is called in messages.
+        members: its members, the manifest included.
+
+    Raises:
+        BundleError: they are not what the manifest says.
+    """
     manifest = check_manifest(members)
     files = {name: data for name, data in members.items() if name != MANIFEST}
-    for name in contents.TABLES:
-        member = contents.table_member(name)
+    for table in contents.TABLES:
+        member = contents.table_member(table)
         if member in files:
-            files[f"evidence/{name}.parquet"] = files.pop(member)
-    return Opened(Layout(in_memory(str(path), files)), members, manifest)
+            files[f"evidence/{table}.parquet"] = files.pop(member)
+    return Opened(Layout(in_memory(called, files)), members, manifest)
 
 
 def replay(opened: Opened, nonce: Nonce | None = None) -> Replayed:
@@ -159,7 +172,7 @@ def _check_members(
 
 
 def _is_canonical(name: str, data: bytes) -> bool:
-    """Whether a stage file has the bytes that writing its content gives; records and objects are known by theirs."""
-    if not name.endswith(".json") or name.startswith("store/"):
+    """Whether a stage file has the bytes that writing its content gives; all else is known by its bytes' digest."""
+    if not name.endswith(".json") or name.startswith(_KNOWN_BY_DIGEST):
         return True
     return canonical.encode(canonical.decode(data, name)) + b"\n" == data

@@ -65,7 +65,7 @@ def _receipts(seen: AuditView) -> dict[str, bytes]:
         place = "/".join(filter(None, (episode.record.stage, episode.record.stratum)))
         stages.setdefault(place, []).append(episode)
     return {
-        f"{place}/b0001.json": stage_bytes(
+        f"{place}/{receipts.file_name(episodes[0].record.slot, episodes[-1].record.slot)}": stage_bytes(
             receipts.SCHEMA,
             {
                 "contract": seen.registered.contract,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dcpflow.bundles import archive, audit, contents, revealed
-from dcpflow.bundles.format import check_manifest, with_manifest
+from dcpflow.bundles.format import with_manifest
 from dcpflow.bundles.kinds import Kind, check_folder, recognise
 from dcpflow.bundles.verify import named
 from dcpflow.errors import UsageError
@@ -34,7 +34,7 @@ class Exported:
 
 
 def export(results: Path, out: Path, reveal: Nonce | None = None) -> Exported:
-    """Verify a results folder and write its bundle; an older file of that name is replaced, at once and whole.
+    """Verify a results folder, verify its bundle and write it; an older file is replaced, at once and whole.
 
     Two exports of one audit have the same bytes, wherever it lies.
 
@@ -62,8 +62,10 @@ def export(results: Path, out: Path, reveal: Nonce | None = None) -> Exported:
     registered = view.registered
     members = with_manifest(members | shown, registered.contract, registered.digest, revealed=bool(shown))
     data = archive.encode(members)
+    # what is handed to others has been verified as they will verify it
+    again = audit.replay(audit.open_members(str(out), members))
     files.write_atomic(out, data)
-    return Exported(check_manifest(members).digest, len(members) - 1, len(data), bool(shown))
+    return Exported(again.identity, len(members) - 1, len(data), bool(shown))
 
 
 def replay_results(results: Path, nonce: Nonce | None = None) -> audit.Replayed:

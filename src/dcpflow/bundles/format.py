@@ -8,8 +8,8 @@ alone, never on where, when, in which batches or by which version of a library i
 ``registration/*.json, parts/*.json``  the registration in force: contract digest C, registration digest R, all parts
 ``history/<n>-<R>/entry.json``         every registration since the first; ``decision.json`` beside it is the decision
                                        that stood when it was amended
-``<stage>/b0001.json``                 the receipt of each stage: the digests of its episodes' records
-                                       (``challengers/<stratum>/b0001.json`` for challengers)
+``<stage>/b<first>-<last>.json``       the receipt of each stage: the digests of its episodes' records
+                                       (below ``challengers/<stratum>`` for challengers)
 ``store/<C>/<stage>/<slot>/<arm>/``    ``<attempt>/record.json``: the record of each episode
 ``objects/<2 hex>/<62 hex>``           what the records name: transcripts, committed candidates, isolation probes
 ``target/checkpoint.json``             the checkpoint from which Gate 3 branched, where there is a Gate 3

@@ -46,7 +46,9 @@ def _clear(path: Path, dead: bytes) -> None:
     except FileNotFoundError:
         return
     if aside.read_bytes() != dead:
-        os.link(aside, path)
+        # a fourth run may have been quicker still: then it holds the lock, and this one is refused
+        with suppress(FileExistsError):
+            os.link(aside, path)
     aside.unlink()
 
 

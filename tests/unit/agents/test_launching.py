@@ -35,13 +35,7 @@ def test_an_agent_is_started_without_site_packages_bytecode_or_user_settings() -
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            "__init__", marks=pytest.mark.xfail(strict=True, reason="the package's own file is taken for one")
-        ),
-        *("", "nobody", "../launch", "index_designer.py", "/etc/passwd", "index designer", "."),
-    ],
+    "name", ["", "nobody", "__init__", "../launch", "index_designer.py", "/etc/passwd", "index designer", "."]
 )
 def test_an_agent_that_does_not_exist_is_named_with_those_that_do(name: str) -> None:
     with pytest.raises(UsageError, match="no built-in agent") as caught:

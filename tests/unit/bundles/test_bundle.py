@@ -54,7 +54,7 @@ def test_the_bytes_do_not_tell_where_when_or_in_which_batches_it_ran(finished: F
     receipts = sorted((moved / "challengers" / "matched").iterdir())
     lines = [line for path in receipts for line in json.loads(path.read_bytes())["body"]["episodes"]]
     whole = edited(receipts[0].read_bytes(), lambda body: body.update(episodes=lines))
-    (moved / "challengers" / "matched" / "b0099.json").write_bytes(whole)
+    (moved / "challengers" / "matched" / "b00001-00099.json").write_bytes(whole)
     export(moved, tmp_path / "again.dcp")
     assert (tmp_path / "again.dcp").read_bytes() == finished.bundle.read_bytes()
 
@@ -210,7 +210,7 @@ def test_one_form_for_everything(finished: Finished, altered: Alter) -> None:
         members["scores/target.json"] = json.dumps(json.loads(members["scores/target.json"]), indent=1).encode()
 
     def split(members: dict[str, bytes]) -> None:
-        members["controls/b0002.json"] = members["controls/b0001.json"]
+        members["controls/b00001-00009.json"] = members["controls/b00001-00004.json"]
 
     def rows(members: dict[str, bytes]) -> None:
         members["evidence/pairs.jsonl"] = members["evidence/pairs.jsonl"].replace(b",", b", ")

@@ -86,8 +86,13 @@ def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ("target/checkpoint.json", "history", [1], "body.history[0]: must be an object, is 1 [type]"),
         ("evidence/facts.json", "facts.target_runs", -1, "body.facts.target_runs: must be an integer from 0"),
         ("evidence/manifest.json", "tables.pairs", None, "body.tables: has no 'pairs' [missing_field]"),
-        ("controls/b0001.json", "episodes.0.arm", "sworn", "body.episodes[0].arm: must be 'target' or"),
-        ("controls/b0001.json", "episodes.0.slot", 0, "body.episodes[0].slot: must be an integer from 1, is 0 [type]"),
+        ("controls/b00001-00004.json", "episodes.0.arm", "sworn", "body.episodes[0].arm: must be 'target' or"),
+        (
+            "controls/b00001-00004.json",
+            "episodes.0.slot",
+            0,
+            "body.episodes[0].slot: must be an integer from 1, is 0",
+        ),
     ],
 )
 def test_wrong_types(finished: Finished, altered: Alter, member: str, place: str, value: Any, told: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from dcp.api import verify_bundle
 
 from bundles.conftest import Change, Finished, edited, refusal
@@ -18,6 +19,7 @@ from dcpflow.bundles.verify import verify
 from dcpflow.errors import EvidenceError
 
 Alter = Callable[[Path, Change], Path]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
@@ -72,16 +74,22 @@ def test_what_is_exploratory_is_no_dcp_audit_bundle(amended: Path, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-def test_an_audit_of_the_core_grade(new_audit: Callable[..., Any], backend: str, tmp_path: Path) -> None:
-    audit = new_audit(isolation={"backend": backend}, claim={"grade": "core"})
+def test_a_refuted_claim_of_another_task(new_audit: Callable[..., Any], backend: str, tmp_path: Path) -> None:
+    case = yaml.safe_load((ROOT / "config" / "cases" / "knapsack.yaml").read_text(encoding="utf-8"))
+    del case["execution"]
+    audit = new_audit(**case, isolation={"backend": backend})
+    audit.settings["task"]["settings"] = {}
     audit.run_all()
     export(audit.results, tmp_path / "claim.dcp")
     found = verify(tmp_path / "claim.dcp")
     assert found.ok, found.error
-    assert found.evidence["status"] == "not_tested"
+    assert found.core["status"] == "refuted"
+    # public material may be JSON of any form: what is known of it is its digest
+    assert "task/public/knapsack.json" in archive.read(tmp_path / "claim.dcp")
     made = interchange.export(audit.results, tmp_path / "out")
-    assert made.profile == "core"
+    assert (made.core, made.profile) == ("refuted", "core")
     assert verify_bundle(tmp_path / "out")["ok"]
     assert verify(tmp_path / "out").ok
     unpack.import_bundle(tmp_path / "out", tmp_path / "folder")
-    assert json.loads((tmp_path / "folder" / "decision.json").read_bytes())["gate3"] is None
+    document = json.loads((tmp_path / "folder" / "decision.json").read_bytes())
+    assert document["gate3"] is None and document["gate2"]["witnesses"]

@@ -146,7 +146,6 @@ def test_the_memory_limit_holds_and_does_not_hit_this_process(evaluate: Make) ->
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-@pytest.mark.xfail(strict=True, reason="a fixed 1024 MiB is allowed on top of the registered memory")
 def test_the_registered_memory_is_the_limit_beyond_what_this_process_has(evaluate: Make) -> None:
     with pytest.raises(EvaluatorDied):
         evaluate(lambda _: len(mmap.mmap(-1, 512 << 20)), memory_mb=64).ask({})
@@ -197,16 +196,12 @@ def test_what_cannot_be_prepared_is_a_fault_and_not_the_candidate_s(evaluate: Ma
         one.ask({})
 
 
-@pytest.mark.xfail(strict=True, reason="an answer that is no JSON kills the child outside of what reports faults")
 @pytest.mark.parametrize("answer", [{1, 2}, b"bytes", object()], ids=["set", "bytes", "object"])
 def test_an_answer_that_is_no_json_is_a_fault_of_ours(evaluate: Make, answer: Any) -> None:
     with pytest.raises(RuntimeError):
         evaluate(lambda _: answer).ask({})
 
 
-@pytest.mark.xfail(
-    strict=True, reason="whatever fails while the child gives up its privileges looks like the candidate's outcome"
-)
 def test_limits_that_cannot_be_set_are_a_fault_of_ours(evaluate: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError("setuid: Invalid argument")  # as in a container that maps few user numbers
@@ -327,11 +322,6 @@ def test_a_child_that_waits_for_requests_ends_with_this_process(evaluate: Make) 
     assert gone(child)
 
 
-@pytest.mark.xfail(
-    os.geteuid() == 0,
-    strict=True,
-    reason="giving up root's privileges also clears what ends the child with its parent",
-)
 @pytest.mark.parametrize("answer", [lambda _: time.sleep(20), endless], ids=["sleeping", "working"])
 def test_a_child_at_work_ends_with_this_process(answer: Answer) -> None:
     child = orphaned(answer)

@@ -147,6 +147,10 @@ def test_the_best_valid_candidate_of_an_episode_counts(convincing_core: Case, at
 
     assert seats(with_second(convincing_core, units=target.units))["hits"] == 1
     assert seats(with_second(convincing_core, units={}, validity="invalid"))["hits"] == 0
+    first_is_better = with_second(convincing_core.with_hit(chosen), units=dict.fromkeys(target.units, 0.0))
+    assert seats(first_is_better)["hits"] == 1
+    second_is_invalid = with_second(convincing_core.with_hit(chosen), units={}, validity="invalid")
+    assert seats(second_is_invalid)["hits"] == 1
     case = with_second(invalid(convincing_core, chosen), units=target.units, validity="valid")
     assert (seats(case)["hits"], seats(case)["model_failures"]) == (1, 0)
 
@@ -164,7 +168,6 @@ def test_a_target_that_commits_nothing_is_no_error(convincing_core: Case, at: At
     assert screen.render(_complete(found))
 
 
-@pytest.mark.xfail(strict=True, reason="an invalid artifact has no scores, and that is taken for incomplete evidence")
 def test_an_invalid_claimed_artifact_refutes_the_claim(convincing_core: Case, at: At) -> None:
     assert document(invalid(convincing_core, at("target", 1)))["core"]["status"] == "refuted"
 

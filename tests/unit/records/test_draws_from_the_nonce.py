@@ -148,7 +148,6 @@ def test_a_missing_nonce_file_is_named(tmp_path: Path) -> None:
         Nonce.read(tmp_path / "none.nonce")
 
 
-@pytest.mark.xfail(strict=True, reason="the dataclass's own repr shows the secret")
 @pytest.mark.parametrize("wrap", [lambda nonce: nonce, lambda nonce: Draws(nonce, C)])
 def test_a_nonce_does_not_show_its_secret_when_it_is_printed(wrap: Any) -> None:
     assert repr(SECRET)[2:-1] not in repr(wrap(Nonce(SECRET, "")))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,20 @@ MakeRecord = Callable[..., EpisodeRecord]
 def store(tmp_path: Path, contract: str, monkeypatch: pytest.MonkeyPatch) -> EpisodeStore:
     monkeypatch.setattr(episodes, "POLL_SECONDS", 0.01)
     return EpisodeStore(tmp_path / "store", contract)
+
+
+@pytest.fixture(autouse=True)
+def no_endless_wait() -> Iterator[None]:
+    """A claim that waits for nobody fails its test instead of stopping all tests."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("a claim still waits after 20 seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def claimed(store: EpisodeStore, key: EpisodeKey = KEY) -> Claim:
@@ -211,7 +226,6 @@ def test_an_attempt_shows_that_it_is_alive(store: EpisodeStore) -> None:
     assert path.stat().st_mtime_ns > 1
 
 
-@pytest.mark.xfail(strict=True, reason="an empty or half-written holder file stops the audit instead of being nobody's")
 @pytest.mark.parametrize("data", [b"", b'{"host": "h', b"\0\0\0\0"])
 def test_a_holder_file_that_a_crash_left_unreadable_holds_nothing(store: EpisodeStore, data: bytes) -> None:
     held_by(store, data)

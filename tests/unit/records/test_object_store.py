@@ -50,7 +50,6 @@ def test_an_altered_object_is_named_and_never_returned(store: ObjectStore, alter
     assert "do this" in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="put() trusts whatever file stands at the digest's place")
 def test_storing_the_right_bytes_again_repairs_an_altered_object(store: ObjectStore) -> None:
     name = store.put(b"text")
     store.path(name).chmod(0o644)

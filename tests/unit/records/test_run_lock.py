@@ -106,9 +106,29 @@ def test_a_lock_that_a_third_run_takes_while_a_dead_one_is_cleared_stays_its_own
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a lock that a power cut left empty stops the run, and has to be removed by hand"
-)
+def test_where_a_fourth_run_is_quicker_than_putting_the_third_one_s_lock_back_this_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, dead())
+    parent = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
+    alive, rename = Holder.alive, Path.rename
+
+    def found_dead_but_replaced_meanwhile(holder: Holder) -> bool | None:
+        if (result := alive(holder)) is False:
+            leave(tmp_path, parent)
+        return result
+
+    def renamed_but_taken_at_once(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        leave(tmp_path, parent)
+        return moved
+
+    monkeypatch.setattr(Holder, "alive", found_dead_but_replaced_meanwhile)
+    monkeypatch.setattr(Path, "rename", renamed_but_taken_at_once)
+    with pytest.raises(UsageError, match=f"process {parent.pid}"):
+        runlock.take(tmp_path)
+
+
 @pytest.mark.parametrize("data", [b"", b'{"host":', b"\0" * 16])
 def test_a_lock_that_a_crash_left_unreadable_is_cleared(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)

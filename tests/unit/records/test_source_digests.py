@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -79,10 +78,6 @@ def test_modules_that_import_each_other_end(make_package: MakePackage) -> None:
     assert {"task", "helper"} <= set(names(package))
 
 
-def xfail(*values: str) -> Any:
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason="this way to import is not recognised"))
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -94,13 +89,13 @@ def xfail(*values: str) -> Any:
         "from PACKAGE import (\n    deep,\n    helper,\n)\n",
         "try:\n    from PACKAGE import helper\nexcept ImportError:\n    pass\n",
         "class Task:\n    def work(self):\n        import PACKAGE.helper\n",
-        xfail("import json, PACKAGE.helper\n"),
-        xfail("from PACKAGE import (\n    deep,  # first\n    helper,\n)\n"),
-        xfail("from PACKAGE import deep, \\\n    helper\n"),
-        xfail("if True: from PACKAGE import helper\n"),
-        xfail("number = 1; import PACKAGE.helper\n"),
-        xfail("from .helper import work\n"),
-        xfail("from . import helper\n"),
+        "import json, PACKAGE.helper\n",
+        "from PACKAGE import (\n    deep,  # first\n    helper,\n)\n",
+        "from PACKAGE import deep, \\\n    helper\n",
+        "if True: from PACKAGE import helper\n",
+        "number = 1; import PACKAGE.helper\n",
+        "from .helper import work\n",
+        "from . import helper\n",
     ],
 )
 def test_every_way_to_import_is_followed(make_package: MakePackage, text: str) -> None:

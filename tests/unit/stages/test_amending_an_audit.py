@@ -97,9 +97,6 @@ def test_challengers_that_are_no_longer_registered_are_not_counted_and_core_is_e
     assert found["registration"]["amendments"][0]["changes"] == [{"key": "design.challengers", "old": 6, "new": 4}]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="with fewer slots the first registration is said to have been amended before it was decided"
-)
 def test_fewer_challengers_do_not_make_the_first_decision_disappear(
     finished_audit: Audit, fewer_challengers: Audit
 ) -> None:

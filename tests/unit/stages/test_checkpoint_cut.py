@@ -71,7 +71,6 @@ def test_a_conversation_that_ended_early_has_no_history(transcript: list[dict[st
     assert checkpoint.before_first_experiment(transcript) == []
 
 
-@pytest.mark.xfail(strict=True, raises=RecursionError, reason="one deeply nested line of the target stops the audit")
 def test_a_deeply_nested_line_is_left_out_like_any_other_nonsense() -> None:
     assert actions([HELLO, said("[" * 50_000), answered(False), *exchange("web_fetch")]) == ["web_fetch"]
 

@@ -81,7 +81,6 @@ def test_settings_of_the_command_line_are_read_as_snakemake_reads_them(setting: 
     assert cli.parse_config([setting]) == {name: configuration._setting(text, "here")}
 
 
-@pytest.mark.xfail(strict=True, reason="snakemake takes nested values of --config for text, the other commands do not")
 @pytest.mark.parametrize("setting", ["execution={public_randomness: 2026}", "execution={results: 007}"])
 def test_a_nested_value_that_looks_like_a_number_is_the_same_for_all_commands(setting: str) -> None:
     cli = pytest.importorskip("snakemake.cli")
