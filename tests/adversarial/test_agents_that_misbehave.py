@@ -345,8 +345,3 @@ def test_its_job_shows_that_it_is_alive_whatever_the_agent_does(talk: LetTalk, b
     hello = {"K": "x" * 1_000_000} if "40_000" in body else {}
     talk(body, heartbeat=lambda: beats.append(1), wall_seconds=0.9, hello=hello)
     assert len(beats) >= 6
-
-
-def test_while_an_experiment_is_measured_its_job_shows_that_it_is_alive(talk: LetTalk, beats: list[int]) -> None:
-    talk("ask('experiment', candidate='x'); ask('finish')", heartbeat=lambda: beats.append(1), policy=measuring(0.6))
-    assert len(beats) >= 6

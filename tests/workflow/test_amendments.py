@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from workflow.conftest import Audit
 
 STRICTER_GAIN = {"thresholds": {"gate1": {"delta_min": 0.6}}}

@@ -56,7 +56,7 @@ class Arm:
         seconds: time spent measuring so far.
     """
 
-    def __init__(self, bench: Bench, key: EpisodeKey) -> None:
+    def __init__(self, bench: Bench, key: EpisodeKey, waiting: Callable[[], None] = lambda: None) -> None:
         self.seconds = 0.0
         self._evaluator: Evaluator | None = None
         seed = plan.draw(bench.draws, key.stage, key.slot)["presentation"]
@@ -66,7 +66,7 @@ class Arm:
             return
         limits = bench.limits
         self._evaluator = Evaluator(
-            _answers(bench, key, presentation), limits["experiment_seconds"], limits["memory_mb"]
+            _answers(bench, key, presentation), limits["experiment_seconds"], limits["memory_mb"], waiting
         )
         self._measure = policies.measured(self._evaluator)
         self.policy = self._timed

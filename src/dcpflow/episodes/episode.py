@@ -83,7 +83,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
     key, bench = claim.key, lab.bench
     drawn = plan.draw(bench.draws, key.stage, key.slot)
     started, clock = time.time(), time.monotonic()
-    with Arm(bench, key) as arm:
+    with Arm(bench, key, claim.still_here) as arm:
         channel = Channel(arm.policy, bench.limits)
         first = hello(bench.task, bench.draws, key, bench.limits, lab.history)
         ending = converse(lab.isolation, lab.spec, bench.limits, channel, first, claim.still_here)

@@ -72,6 +72,7 @@ class Running:
     def __init__(self, process: subprocess.Popen[bytes], status: int | None) -> None:
         self.process = process
         self._status = status
+        self._own_group = status is None
 
     def never_ran(self) -> bool:
         """After its end: whether the sandbox failed before the agent's own program had started.
@@ -93,7 +94,7 @@ class Running:
 
     def stop(self) -> None:
         """Kill the agent with everything that it started, and reap it."""
-        if self._status is None:
+        if self._own_group and self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.poll() is None:
@@ -190,6 +191,21 @@ def programs() -> list[Program]:
     except (ImportError, RuntimeError):
         pass
     return found
+
+
+def refuse_mounted(paths: Iterable[Path]) -> None:
+    """Stop where something that agents must not see lies below a folder that every sandbox mounts.
+
+    Raises:
+        UsageError: it names the path and the folder.
+    """
+    for path in paths:
+        for mounted in (Path("/usr"), Path(sys.base_prefix)):
+            if path.resolve().is_relative_to(mounted):
+                raise UsageError(
+                    f"{path} lies below {mounted}, which sandboxed agents can read",
+                    "Audit in a folder elsewhere (execution.results, execution.nonce_file)",
+                )
 
 
 def open_isolation(backend: str, specs: Iterable[LaunchSpec], works: Callable[[Isolation], bool]) -> Isolation:

@@ -11,7 +11,7 @@ from dcpflow.agents import launch_spec
 from dcpflow.episodes.arms import Bench
 from dcpflow.episodes.episode import Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
-from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.episodes.sandbox import Isolation, open_isolation, refuse_mounted
 from dcpflow.records import canonical, registration
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeStore
@@ -78,6 +78,7 @@ class Job:
             found.append(probe(isolation, private, limits))
             return passed(found[-1])
 
+        refuse_mounted((self.results, self.nonce_file))
         isolation = open_isolation(self.contract.config("isolation")["backend"], (spec, SPEC), works)
         report = found[-1] if found else probe(isolation, private, limits)
         return Laboratory(

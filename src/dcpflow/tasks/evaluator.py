@@ -23,6 +23,7 @@ Answer = Callable[[Request], Any]
 MIB = 1 << 20
 CHILD_UID = 2_000_000_001
 PR_SET_PDEATHSIG = 1
+WAITING_SECONDS = 5.0
 
 
 class EvaluatorDied(Exception):
@@ -40,12 +41,16 @@ class Evaluator:
             What it opens is known to the child alone.
         seconds: wall and CPU time for one request.
         memory_mb: address space that the child may use beyond what this process has at the fork.
+        waiting: called every few seconds while an answer is awaited.
     """
 
-    def __init__(self, prepare: Callable[[], Answer], seconds: float, memory_mb: int) -> None:
+    def __init__(
+        self, prepare: Callable[[], Answer], seconds: float, memory_mb: int, waiting: Callable[[], None] = lambda: None
+    ) -> None:
         self._prepare = prepare
         self._seconds = seconds
         self._memory_mb = memory_mb
+        self._waiting = waiting
         self._child: tuple[int, socket.socket] | None = None
         self._pending = b""
 
@@ -98,9 +103,13 @@ class Evaluator:
 
     def _line(self, channel: socket.socket, deadline: float) -> dict[str, Any]:
         while b"\n" not in self._pending:
-            ready, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([channel], [], [], max(0.0, min(left, WAITING_SECONDS)))
             if not ready:
-                raise TimeoutError
+                if left <= WAITING_SECONDS:
+                    raise TimeoutError
+                self._waiting()
+                continue
             data = channel.recv(1 << 16)
             if not data:
                 raise EOFError

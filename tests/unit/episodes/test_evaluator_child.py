@@ -330,3 +330,11 @@ def test_a_child_at_work_ends_with_this_process(answer: Answer) -> None:
     finally:
         if not gone(child, seconds=0.05):
             os.kill(child, signal.SIGKILL)
+
+
+def test_while_an_answer_is_awaited_the_job_shows_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[int] = []
+    monkeypatch.setattr("dcpflow.tasks.evaluator.WAITING_SECONDS", 0.05)
+    with Evaluator(lambda: lambda _: time.sleep(0.4), 5, 64, lambda: beats.append(1)) as evaluator:
+        evaluator.ask({})
+    assert len(beats) >= 4
