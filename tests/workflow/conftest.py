@@ -21,6 +21,8 @@ import psutil
 import pytest
 import yaml
 
+from dcpflow.records.holders import Holder
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
@@ -52,9 +54,16 @@ class Run:
     @property
     def remedy(self) -> str:
         """The command that the first error message names."""
-        found = COMMAND.search(self.text)
-        assert found, f"no command is named:\n{self.text}"
+        found = COMMAND.search(self.complaint)
+        assert found
         return found.group(1)
+
+    @property
+    def complaint(self) -> str:
+        """The first line that names what is wrong and a command against it."""
+        found = next((line for line in self.text.splitlines() if COMMAND.search(line)), None)
+        assert found, f"no command is named:\n{self.text}"
+        return found
 
 
 class Running:
@@ -62,6 +71,7 @@ class Running:
 
     def __init__(self, command: list[str], folder: Path) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE")}
+        self.folder = folder
         self._output = (folder / f"output-{time.monotonic_ns()}.txt").open("w+b")
         self.process = subprocess.Popen(
             command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT, env=environment
@@ -93,14 +103,18 @@ class Running:
             return None
 
     def frozen(self, stage: str) -> psutil.Process | None:
-        """The job that runs a stage's episodes, stopped while an agent of its is at work; to be used with until."""
-        job = self.below("run-slots", stage)
-        if job is None or not agent_of(job):
-            return None
-        job.suspend()
-        if agent_of(job):
-            return job
-        job.resume()
+        """The job in an episode of a stage, stopped while its agent is at work; to be used with until.
+
+        The agent cannot end then, for nobody answers it.
+        """
+        for path in self.folder.glob(f"results/cases/demo/store/*/{stage}/*/*/*/holder-*.json"):
+            if (path.parent / "record.json").exists() or not (holder := Holder.read(path)) or not holder.alive():
+                continue
+            job = psutil.Process(holder.pid)
+            job.suspend()
+            if agent_of(job):
+                return job
+            job.resume()
         return None
 
 

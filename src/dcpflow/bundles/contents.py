@@ -59,9 +59,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
 def _receipts(seen: AuditView) -> dict[str, bytes]:
     """One receipt for each stage, in the order of its slots, whatever batches it ran in."""
     stages: dict[str, list[Episode]] = {}
-    for episode in sorted(
-        seen.episodes, key=lambda e: (e.record.slot, plan.STAGES[e.record.stage].arms.index(e.record.arm))
-    ):
+    for episode in sorted(seen.episodes, key=_slot_and_arm):
         place = "/".join(filter(None, (episode.record.stage, episode.record.stratum)))
         stages.setdefault(place, []).append(episode)
     return {

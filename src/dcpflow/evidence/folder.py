@@ -14,7 +14,7 @@ from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, rows, tables, view
 from dcpflow.evidence.checks import Check
 from dcpflow.protocol.config import Config
-from dcpflow.records import canonical, checkpoint, files, history, plan, registration, stagefile
+from dcpflow.records import canonical, checkpoint, files, history, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
@@ -98,17 +98,17 @@ def write(
         name: tables.write(table_path(layout, name), name, contents[name], seen.registered.digest) for name in TABLES
     }
     facts.write(layout.evidence / "facts.json", seen.registered.contract, audit_facts)
-    body = {"contract": seen.registered.contract, "tables": digests, "scores": dict(seen.inputs)}
-    stagefile.write(layout.evidence / "manifest.json", SCHEMA, body)
+    stagefile.write(layout.evidence / "manifest.json", SCHEMA, _manifest(seen, digests))
 
 
 def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Evidence:
-    """Read the evidence and hold the tables against records and scores.
+    """Read the evidence and hold the tables against records and scores, and the public material against the contract.
 
     Raises:
         EvidenceError: something is missing, altered or foreign, or a table is not what records and scores give.
     """
     seen = load_view(layout, receipt_paths, score_paths)
+    public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
     found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
     digests = {name: tables.rows_digest(name, found[name]) for name in TABLES}
@@ -122,6 +122,12 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     expected = rows.all_rows(seen, known)
     for name in TABLES:
         _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
+    if manifest != _manifest(seen, digests):
+        path = layout.evidence / "manifest.json"
+        raise EvidenceError(
+            f"the evidence manifest {path} names other scores, tables or contract than those that are here",
+            f"To make it again: rm -f '{path}' and run snakemake again",
+        )
     audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
     return Evidence(seen, audit_facts, known, digests)
 
@@ -193,6 +199,10 @@ def config_of(registered: Registered) -> Config:
     return Config.model_validate_json(
         canonical.encode({name: part["config"] for name, part in registered.parts.items()})
     )
+
+
+def _manifest(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
+    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": dict(seen.inputs)}
 
 
 def _expect(layout: Layout, name: str, found: str, expected: str) -> None:

@@ -1,0 +1,158 @@
+"""What was altered or deleted by hand stops the next reader, who names the file and the command that restores it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcpflow.records import stagefile
+from workflow.conftest import Audit
+
+CHALLENGER = ("challengers", 2, "withheld")
+
+
+def record(audit: Audit) -> Path:
+    return audit.place(*CHALLENGER) / "record.json"
+
+
+def transcript(audit: Audit) -> Path:
+    return audit.object(audit.record(*CHALLENGER)["transcript"])
+
+
+def candidate(audit: Audit) -> Path:
+    return audit.object(audit.record("pairs", 1, "neutral")["candidates"][0])
+
+
+def scores(audit: Audit) -> Path:
+    return audit.results / "scores/controls.json"
+
+
+def table(audit: Audit) -> Path:
+    return audit.results / "evidence/scores.parquet"
+
+
+def part(audit: Audit) -> Path:
+    return audit.results / "registration/parts/design.json"
+
+
+def history(audit: Audit) -> Path:
+    (found,) = audit.results.glob("history/*/entry.json")
+    return found
+
+
+def database(audit: Audit) -> Path:
+    return audit.results / "task/public/index_design.db"
+
+
+def altered(path: Path) -> None:
+    """Change one value, as somebody would who wants another outcome."""
+    path.chmod(0o644)
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path, use_threads=False)
+        column = rows.schema.get_field_index("score")
+        values = [0.5, *rows.column(column).to_pylist()[1:]]
+        pq.write_table(rows.set_column(column, rows.schema.field(column), pa.array(values)), path)
+        return
+    data = path.read_bytes()
+    for old, new in ((b"artifact", b"artefact"), (b"0.88", b"0.89"), (b'challengers":6', b'challengers":7')):
+        if path.suffix == ".json" and old in data:
+            path.write_bytes(data.replace(old, new, 1))
+            return
+    path.write_bytes(data + b" ")
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+CASES = [
+    *((file, altered) for file in (record, transcript, candidate, scores, table, part, history, database)),
+    *((file, deleted) for file in (record, transcript)),
+]
+
+
+@pytest.mark.parametrize(("file", "how"), CASES, ids=lambda function: function.__name__)
+def test_verify_stops_and_names_the_file_and_what_to_do(
+    audit: Audit, file: Callable[[Audit], Path], how: Callable[[Path], None]
+) -> None:
+    path = file(audit)
+    how(path)
+    run = audit.dcpflow("verify")
+    assert run.code == 1
+    assert str(path.relative_to(audit.folder)) in run.text
+    assert "Traceback" not in run.text
+    if file is history:
+        assert "restore it from a backup" in run.text
+    else:
+        assert run.remedy
+
+
+def test_following_the_messages_one_by_one_restores_the_identical_decision(audit: Audit) -> None:
+    damage = {record(audit): deleted, scores(audit): altered, part(audit): altered}
+    damaged = {str(path.relative_to(audit.folder)) for path in damage}
+    for path, how in damage.items():
+        how(path)
+    audit.decision_path.unlink()
+    named = []
+    while (run := audit.run()).code:
+        assert run.code == 1
+        named.append(next(name for name in damaged if name in run.complaint))
+        assert len(named) <= len(damaged), run.text
+        audit.obey(run.remedy)
+    assert sorted(named) == sorted(damaged)
+    assert audit.decision_bytes == audit.original
+
+
+def test_following_the_message_restores_an_altered_table_and_the_identical_decision(audit: Audit) -> None:
+    altered(table(audit))
+    audit.decision_path.unlink()
+    run = audit.run()
+    assert run.code == 1
+    audit.obey(run.remedy)
+    audit.finish()
+    assert audit.decision_bytes == audit.original
+
+
+@pytest.mark.parametrize(("file", "output"), [(transcript, "replay/channels.json"), (candidate, "scores/pairs.json")])
+def test_following_the_message_of_an_earlier_reader_restores_the_identical_decision(
+    audit: Audit, file: Callable[[Audit], Path], output: str
+) -> None:
+    altered(file(audit))
+    audit.decision_path.unlink()
+    (audit.results / output).unlink()
+    audit.obey(audit.run().remedy)
+    audit.finish()
+    assert audit.decision_bytes == audit.original
+
+
+def test_following_the_message_restores_the_public_database(audit: Audit) -> None:
+    database(audit).unlink()
+    audit.decision_path.unlink()
+    run = audit.run()
+    assert run.code == 1
+    audit.obey(run.remedy)
+    audit.finish()
+    assert audit.decision_bytes == audit.original
+
+
+def test_following_the_message_of_verify_restores_what_it_names(audit: Audit) -> None:
+    altered(scores(audit))
+    audit.obey(audit.dcpflow("verify").remedy)
+    audit.finish()
+    assert scores(audit).exists()
+    assert audit.decision_bytes == audit.original
+
+
+def test_another_value_under_a_matching_digest_does_not_pass_either(audit: Audit) -> None:
+    path = scores(audit)
+    found = json.loads(path.read_bytes())
+    found["body"]["rows"][0]["units"]["sealed_workload"] = 0.5
+    stagefile.write(path, found["schema"], found["body"])
+    run = audit.dcpflow("verify")
+    assert run.code == 1
+    assert "evidence/scores.parquet" in run.text
