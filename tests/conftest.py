@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -162,6 +163,30 @@ def default_settings() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes what is shared: the first of pytest's processes that needs it makes it, the others wait for it.
+
+    ``made_once(name, make)`` returns the folder that ``make(folder)`` has filled.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder, done = shared / name, shared / f"{name}.done"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
 def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Audit]:
     """Makes an audit that nothing was done for yet: a small table, a small design, a folder of its own.
 
@@ -170,14 +195,18 @@ def new_audit(default_settings: dict[str, Any], tmp_path_factory: pytest.TempPat
     """
 
     def make(**sections: dict[str, Any]) -> Audit:
-        folder = tmp_path_factory.mktemp("audit")
-        nonce_file = folder / "audit.nonce"
-        nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
-        nonce_file.chmod(0o600)
-        small = merged(default_settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS})
-        return Audit(folder / "results", nonce_file, merged(small, sections))
+        return _audit(tmp_path_factory.mktemp("audit"), default_settings, sections)
 
     return make
+
+
+def _audit(folder: Path, settings: dict[str, Any], sections: dict[str, Any]) -> Audit:
+    nonce_file = folder / "audit.nonce"
+    if not nonce_file.exists():
+        nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
+        nonce_file.chmod(0o600)
+    small = merged(settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS})
+    return Audit(folder / "results", nonce_file, merged(small, sections))
 
 
 @pytest.fixture(scope="session")
@@ -198,7 +227,7 @@ def backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def finished_audit(new_audit: Callable[..., Audit], backend: str) -> Audit:
+def finished_audit(made_once: Callable[..., Path], default_settings: dict[str, Any], backend: str) -> Audit:
     """A finished small audit, from the seal to the decision. Do not alter it: alter an ``audit_copy``.
 
     6 challengers, 4 positive controls, 3 pairs, 4 null pairs and 12 misled null episodes of the built-in agent, in
@@ -206,9 +235,9 @@ def finished_audit(new_audit: Callable[..., Audit], backend: str) -> Audit:
     once in a test session. ``finished_audit.results`` is the folder, ``finished_audit.job`` opens it,
     ``finished_audit.receipts`` and ``.scores`` name what the workflow would declare to ``decide``.
     """
-    audit = new_audit(isolation={"backend": backend})
-    audit.run_all()
-    return audit
+    isolated = {"isolation": {"backend": backend}}
+    folder = made_once("audit", lambda folder: _audit(folder, default_settings, isolated).run_all())
+    return _audit(folder, default_settings, isolated)
 
 
 @pytest.fixture

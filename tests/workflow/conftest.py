@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -27,6 +26,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
 DEMO = "config/cases/demo.yaml"
+SMALL = "config/cases/small.yaml"
+SMALL_TABLE = {"task": {"settings": {"rows": 4_536}}}
 CHANGE = "config/cases/change.yaml"
 NONCE = "config/nonces/default.nonce"
 COMMAND = re.compile(r"(rm -\S+ '.*?) and run snakemake again")
@@ -134,7 +135,7 @@ def find(above: psutil.Process, *words: str) -> psutil.Process | None:
 
 
 class Audit:
-    """The demo audit in a folder of its own.
+    """The demo audit, over a smaller database, in a folder of its own.
 
     Attributes:
         original: bytes of the decision that the copied audit had.
@@ -149,11 +150,12 @@ class Audit:
 
     @classmethod
     def make(cls, folder: Path) -> Audit:
-        """A fresh folder with what ships."""
+        """A fresh folder with what ships, and the smaller database."""
         folder.mkdir(parents=True)
         for name in SHIPPED:
             source = ROOT / name
             shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy2(source, folder)
+        (folder / SMALL).write_text(yaml.safe_dump(SMALL_TABLE), encoding="utf-8")
         return cls(folder)
 
     def copy(self, folder: Path) -> Audit:
@@ -169,7 +171,7 @@ class Audit:
             path.write_text(yaml.safe_dump(sections), encoding="utf-8")
 
     def _command(self, *words: str) -> list[str]:
-        files = [DEMO, *([CHANGE] if (self.folder / CHANGE).exists() else [])]
+        files = [name for name in (DEMO, SMALL, CHANGE) if (self.folder / name).exists()]
         return [sys.executable, "-m", *words, "--configfile", *files]
 
     def start(self, *options: str, cores: int = 2) -> Running:
@@ -261,18 +263,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """The first of pytest's processes that needs the shared audit runs it; the others wait for it."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    audit, output = Audit(folder / "sp ace Größe"), folder / "output.txt"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not output.exists():
-            shutil.rmtree(audit.folder, ignore_errors=True)
-            output.write_text(Audit.make(audit.folder).finish().text, encoding="utf-8")
-    return Finished(audit, Run(0, output.read_text(encoding="utf-8")))
+def finished(made_once: Callable[..., Path]) -> Finished:
+    """The shared audit, in a folder whose name is not plain."""
+    audit = "sp ace Größe"
+
+    def make(folder: Path) -> None:
+        (folder / "output.txt").write_text(Audit.make(folder / audit).finish().text, encoding="utf-8")
+
+    folder = made_once("workflow", make)
+    return Finished(Audit(folder / audit), Run(0, (folder / "output.txt").read_text(encoding="utf-8")))
 
 
 @pytest.fixture

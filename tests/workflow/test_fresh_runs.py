@@ -6,14 +6,15 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from workflow.conftest import Audit, Finished
+from workflow.conftest import SMALL, Audit, Finished
 
 FEW = {"challengers": 2, "controls": 1, "pairs": 2, "null_pairs": 2, "misled_null_episodes": 0}
-SMALL = {"design": FEW, "thresholds": {"gate3": {"misled_min_misses": 0}}}
+FEWEST = {"design": FEW, "thresholds": {"gate3": {"misled_min_misses": 0}}}
 # the only files that may tell when, where and by whom an episode was run
 ASIDE = re.compile(r"store/.*/(aside|holder)-\d+\.json|history/.*/when\.json")
 RECEIPT = re.compile(r"\w+/(matched/)?b\d{5}-\d{5}\.json")
@@ -30,6 +31,14 @@ def test_an_audit_in_a_folder_with_blanks_and_umlauts_runs_to_a_decision(finishe
     assert "ö" in finished.audit.folder.name
     assert finished.run.code == 0, finished.run.text
     assert finished.audit.decision["core"]["status"] == "inconclusive"
+
+
+def test_the_demo_as_it_ships_runs_to_a_decision(tmp_path: Path) -> None:
+    demo = Audit.make(tmp_path / "demo, as it ships")
+    (demo.folder / SMALL).unlink()
+    demo.finish()
+    assert demo.decision["core"]["class"] == "audit_incomplete"
+    assert demo.decision["gate2"]["challengers"]["started"] == 6
 
 
 def test_one_core_and_one_episode_a_job_change_no_byte_of_the_evidence(audit: Audit) -> None:
@@ -72,7 +81,7 @@ def _receipt_lines(audit: Audit) -> list[str]:
 
 def test_without_isolation_an_audit_runs_and_ends_inconclusive(audit: Audit) -> None:
     open_audit = fresh(audit)
-    open_audit.change(SMALL)
+    open_audit.change(FEWEST)
     open_audit.finish("--config", "isolation={backend: none}")
     decision = open_audit.decision
     assert (decision["core"]["status"], decision["core"]["class"]) == ("inconclusive", "audit_incomplete")
@@ -82,7 +91,7 @@ def test_without_isolation_an_audit_runs_and_ends_inconclusive(audit: Audit) -> 
 
 def test_grade_core_runs_no_stage_of_gate_3(audit: Audit) -> None:
     core = fresh(audit)
-    core.change({**SMALL, "claim": {"grade": "core"}})
+    core.change({**FEWEST, "claim": {"grade": "core"}})
     run = core.finish()
     assert not any(word in rule for rule in run.rules for word in ("pair", "null", "checkpoint"))
     assert {path.name for path in core.store.iterdir()} == {"target", "challengers", "controls"}

@@ -113,7 +113,7 @@ def replay(opened: Opened, nonce: Nonce | None = None) -> Replayed:
         raise
     except UNFORESEEN as error:
         with suppress(*UNFORESEEN):
-            forms.check(opened.layout, transcripts=True)
+            forms.check(opened.layout, thorough=True)
         root, kind = opened.layout.root, type(error).__name__
         raise EvidenceError(f"{root}: is no audit that can be decided ({kind}: {error})") from error
 
@@ -143,7 +143,7 @@ def _check_forms(opened: Opened) -> None:
     brings it back.
     """
     try:
-        forms.check(opened.layout, transcripts=opened.members is not None)
+        forms.check(opened.layout, thorough=opened.members is not None)
     except BundleError:
         if opened.members is None:
             with suppress(*UNFORESEEN):

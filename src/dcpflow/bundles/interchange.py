@@ -17,7 +17,7 @@ from dcpflow.bundles.dcp_audit.write import bundle_files
 from dcpflow.bundles.export import replay_results
 from dcpflow.bundles.folders import new_folder, write
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import checks, folder, gates
+from dcpflow.evidence import checks, decision, folder, gates
 from dcpflow.evidence.view import AuditView
 from dcpflow.protocol import Gate1Evidence, Registration
 from dcpflow.records import canonical, history
@@ -114,7 +114,7 @@ def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registr
     config = folder.config_of(seen.registered)
     reg = gates.registration(config, seen.registered.contract, seen.checkpoint)
     passed = {check["name"]: check["result"] == checks.PASS for check in document["checks"]}
-    standing = _standing(passed, seen, registrations)
+    standing = decision.stands(passed, seen, registrations, checks_digest="")
     gate1 = gates.gate1(seen)
     names = {
         "contract": seen.registered.contract,
@@ -127,24 +127,6 @@ def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registr
         gate1=gate1,
         gate2=gates.gate2(seen, facts, reg, standing, reg.epsilon),
         gate3=gates.gate3(seen, facts, reg, standing, reg.epsilon) if seen.checkpoint else None,
-    )
-
-
-def _standing(passed: Mapping[str, bool], seen: AuditView, registrations: Sequence[str]) -> gates.Standing:
-    """What the checks say of the evidence as a whole, as the decision read it."""
-    return gates.Standing(
-        contract_matched=passed["contract_matched"],
-        materials_readable=passed["materials_readable"],
-        opportunity=passed["opportunity"],
-        healthy=passed["parser_and_scorer_health"],
-        neutral_channel=passed.get("channels_alike", False) and passed.get("neutral_channels_replay", False),
-        truthful_channel=passed.get("truthful_channels_replay", False),
-        ledger_complete=passed["ledger_complete"],
-        null_fresh=passed.get("null_instances_fresh", False),
-        null_sealed_first=all(
-            episode.record.prior_seal in registrations for episode in seen.of("null_pairs", "null_pair_replacements")
-        ),
-        checks_digest="",
     )
 
 

@@ -10,16 +10,18 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
-from dcpflow.protocol.config import Config
 from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
 from dcpflow.records.canonical import digest_of, encode
+
+if TYPE_CHECKING:
+    from dcpflow.protocol.config import Config
 
 PASS, FAIL, NOT_ASSESSED = "pass", "fail", "not_assessed"
 UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham"})

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence import checks, gates
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
-from dcpflow.protocol.config import Config
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
+
+if TYPE_CHECKING:
+    from dcpflow.protocol.config import Config
 
 SCHEMA = "dcpflow.decision/1"
 
@@ -69,7 +71,30 @@ def reach(
     reg = gates.registration(config, view.registered.contract, view.checkpoint)
     found = checks.run(checks.Context(view, facts, episode_facts, registrations, config, reg))
     passed = {check.name: check.result == checks.PASS for check in found}
-    standing = gates.Standing(
+    standing = stands(passed, view, registrations, checks.digest(found))
+    gate3 = gates.gate3(view, episode_facts, reg, standing, reg.epsilon) if view.checkpoint else None
+    decision = decide(
+        reg,
+        gates.gate1(view),
+        gates.gate2(view, episode_facts, reg, standing, reg.epsilon),
+        gate3,
+        [fault for check in found if (fault := check.fault())],
+    )
+    return Outcome(decision, found, reg, view, facts, episode_facts, config)
+
+
+def stands(
+    passed: Mapping[str, bool], view: AuditView, registrations: Sequence[str], checks_digest: str
+) -> gates.Standing:
+    """What the checks say of the evidence as a whole.
+
+    Args:
+        passed: whether each check passed, by name; those that do not apply to the grade are absent.
+        view: the evidence.
+        registrations: every R in the history, oldest first.
+        checks_digest: of all checks.
+    """
+    return gates.Standing(
         contract_matched=passed["contract_matched"],
         materials_readable=passed["materials_readable"],
         opportunity=passed["opportunity"],
@@ -81,17 +106,8 @@ def reach(
         null_sealed_first=all(
             episode.record.prior_seal in registrations for episode in view.of("null_pairs", "null_pair_replacements")
         ),
-        checks_digest=checks.digest(found),
+        checks_digest=checks_digest,
     )
-    gate3 = gates.gate3(view, episode_facts, reg, standing, reg.epsilon) if view.checkpoint else None
-    decision = decide(
-        reg,
-        gates.gate1(view),
-        gates.gate2(view, episode_facts, reg, standing, reg.epsilon),
-        gate3,
-        [fault for check in found if (fault := check.fault())],
-    )
-    return Outcome(decision, found, reg, view, facts, episode_facts, config)
 
 
 def document(outcome: Outcome) -> dict[str, Any]:

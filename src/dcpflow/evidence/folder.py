@@ -5,19 +5,23 @@ Neither task, agent nor nonce is needed here: what they have to tell was recorde
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, rows, tables, view
 from dcpflow.evidence.checks import Check
-from dcpflow.protocol.config import Config
 from dcpflow.records import canonical, checkpoint, files, history, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
+
+if TYPE_CHECKING:
+    from dcpflow.protocol.config import Config
 
 SCHEMA = "dcpflow.evidence/1"
 TABLES = ("episodes", "candidates", "scores", "controls", "pairs", "null_pairs")
@@ -195,10 +199,9 @@ def table_path(layout: Layout, name: str) -> Path:
 
 
 def config_of(registered: Registered) -> Config:
-    """The registered configuration; execution settings, which are not registered, have their defaults."""
-    return Config.model_validate_json(
-        canonical.encode({name: part["config"] for name, part in registered.parts.items()})
-    )
+    """The registered configuration, section by section as attributes; it was validated when it was registered."""
+    parts = canonical.encode({name: part["config"] for name, part in registered.parts.items()})
+    return cast("Config", json.loads(parts, object_hook=lambda section: SimpleNamespace(**section)))
 
 
 def _manifest(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:

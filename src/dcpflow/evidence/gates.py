@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.rows import PAIR_ARMS, PAIR_STAGES
 from dcpflow.evidence.view import AuditView, Episode, mean_score
-from dcpflow.protocol.config import COMPUTED_FIELDS, Config, to_registration
 from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
@@ -28,8 +27,12 @@ from dcpflow.protocol.model import (
     ScoredArtifact,
     Validity,
 )
+from dcpflow.protocol.registered import COMPUTED_FIELDS, to_registration
 from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.records.canonical import digest_of
+
+if TYPE_CHECKING:
+    from dcpflow.protocol.config import Config
 
 Facts = Mapping[str, Mapping[str, bool]]
 FOREIGN = "not-as-registered"

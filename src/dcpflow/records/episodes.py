@@ -101,6 +101,8 @@ class EpisodeRecord:
             EvidenceError: it is not such a record.
         """
         value = canonical.decode(data, where)
+        if canonical.encode(value) != data:
+            raise EvidenceError(f"{where}: not in canonical form")
         expected = {field.name: field.type for field in fields(cls)}
         if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA:
             raise EvidenceError(f"{where}: not an episode record (expected schema {SCHEMA})")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.evidence import folder
 from dcpflow.records import history, stagefile
 from dcpflow.records.draws import Nonce
 from dcpflow.stages import seal
@@ -175,12 +176,23 @@ def test_sealed_material_that_is_not_what_was_committed_to_is_never_scored_on(au
         audit_copy.score("challengers")
 
 
-def test_an_edited_public_file_is_named_and_not_used(audit_copy: Audit) -> None:
+@pytest.mark.parametrize("reader", ["scoring", "decide"])
+def test_an_edited_public_file_is_named_and_not_used(audit_copy: Audit, reader: str) -> None:
     (path,) = list(audit_copy.job.layout.public.iterdir())
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with pytest.raises(EvidenceError, match="public file") as caught:
-        audit_copy.score("challengers")
+        audit_copy.decide() if reader == "decide" else audit_copy.score("challengers")
     assert str(path) in str(caught.value)
+    assert f"rm -f '{audit_copy.job.layout.seal}'" in caught.value.remedy
+
+
+def test_a_manifest_that_names_other_scores_is_named_by_decide(audit_copy: Audit) -> None:
+    path = audit_copy.job.layout.evidence / "manifest.json"
+    body, _ = stagefile.read(path, folder.SCHEMA, "the manifest")
+    stagefile.write(path, folder.SCHEMA, body | {"scores": {**body["scores"], "controls": body["contract"]}})
+    with pytest.raises(EvidenceError, match="names other scores") as caught:
+        audit_copy.decide()
+    assert str(path) in caught.value.remedy
 
 
 def test_a_task_on_which_every_answer_scores_the_same_is_refused_before_anything_is_sealed(
