@@ -42,7 +42,7 @@ demo: CONFIG = config/cases/demo.yaml
 demo: audit
 
 test: environment
-	@$(RUN) $(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	@$(RUN) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)
 
 check: check-workflow check-code check-types check-docs
 

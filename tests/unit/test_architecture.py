@@ -101,7 +101,8 @@ def test_protocol_is_pure() -> None:
         ("dcpflow.stages.episodes", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "yaml", "apsw", "snakemake"}),
         ("dcpflow.cli", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "yaml", "apsw", "snakemake"}),
         ("dcpflow.stages.scoring", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "snakemake"}),
-        ("dcpflow.stages.decide", {"numpy", "scipy", "pandas", "snakemake"}),
+        ("dcpflow.stages.evidence", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
+        ("dcpflow.stages.decide", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
     ],
 )
 def test_a_job_does_not_load_what_it_does_not_need(module: str, heavy: set[str]) -> None:
@@ -127,3 +128,18 @@ def test_an_episode_job_loads_nothing_heavy_while_it_runs_either(new_audit: Call
     assert output.exists()
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert not loaded & {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "snakemake"}
+
+
+def test_tables_and_decision_are_made_without_pandas_and_pydantic(audit_copy: Audit) -> None:
+    """Whoever imports them waits longer for them than for the whole decision."""
+    given = [audit_copy.results, audit_copy.receipts, audit_copy.scores]
+    program = (
+        "import json, sys\nfrom pathlib import Path, PosixPath\n"
+        "from dcpflow.stages import decide, evidence\nfrom dcpflow.stages.laboratory import Job\n"
+        f"results, receipts, scores = {given!r}\n"
+        f"evidence.write_evidence(Job(results, {audit_copy.nonce_file!r}, ''), receipts, scores)\n"
+        "decide.decide(results, receipts, scores)\n"
+        "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not set(json.loads(done.stdout.splitlines()[-1])) & {"pandas", "pydantic", "snakemake"}

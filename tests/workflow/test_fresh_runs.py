@@ -79,24 +79,18 @@ def _receipt_lines(audit: Audit) -> list[str]:
     )
 
 
-def test_without_isolation_an_audit_runs_and_ends_inconclusive(audit: Audit) -> None:
-    open_audit = fresh(audit)
-    open_audit.change(FEWEST)
-    open_audit.finish("--config", "isolation={backend: none}")
-    decision = open_audit.decision
+def test_grade_core_without_isolation_runs_no_stage_of_gate_3_and_ends_inconclusive(audit: Audit) -> None:
+    core = fresh(audit)
+    core.change({**FEWEST, "claim": {"grade": "core"}})
+    run = core.finish("--config", "isolation={backend: none}")
+    assert not any(word in rule for rule in run.rules for word in ("pair", "null", "checkpoint"))
+    assert {path.name for path in core.store.iterdir()} == {"target", "challengers", "controls"}
+    decision = core.decision
     assert (decision["core"]["status"], decision["core"]["class"]) == ("inconclusive", "audit_incomplete")
     assert any("private_isolation" in fault for fault in decision["faults"]), decision["faults"]
     assert decision["scope"]["isolation"] == "none"
-
-
-def test_grade_core_runs_no_stage_of_gate_3(audit: Audit) -> None:
-    core = fresh(audit)
-    core.change({**FEWEST, "claim": {"grade": "core"}})
-    run = core.finish()
-    assert not any(word in rule for rule in run.rules for word in ("pair", "null", "checkpoint"))
-    assert {path.name for path in core.store.iterdir()} == {"target", "challengers", "controls"}
-    assert core.decision["evidence"]["status"] == "not_tested"
-    assert core.decision["gate3"] is None
+    assert decision["evidence"]["status"] == "not_tested"
+    assert decision["gate3"] is None
 
 
 def test_a_run_says_what_it_does_and_how_far_it_has_come(finished: Finished) -> None:

@@ -103,7 +103,7 @@ def _skeleton(rng: random.Random, units: int, attempts: int, *, sound: bool, **r
 
 
 def _core(rng: random.Random) -> Case:
-    attempts = rng.choices([1, 2, 4, 6, 10, 20, 77, 80], [12, 12, 24, 12, 12, 12, 3, 3])[0]
+    attempts = rng.choices([1, 2, 4, 6, 10, 20, 77, 80], [12, 12, 24, 12, 12, 4, 2, 2])[0]
     case = _skeleton(rng, rng.choice([1, 2, 5]), attempts, sound=rng.random() < 0.5)
     case["registration"]["m_max"] = rng.choice([attempts, 100, 200])
     if rng.random() < 0.1:
@@ -134,7 +134,7 @@ def _sampled(rng: random.Random) -> Case:
 
 
 def _small_feedback(rng: random.Random) -> Case:
-    case = _skeleton(rng, rng.choice([1, 2]), rng.choices([2, 3, 5, 80], [12, 12, 24, 4])[0], sound=rng.random() < 0.6)
+    case = _skeleton(rng, rng.choice([1, 2]), rng.choices([2, 3, 5, 80], [12, 12, 24, 2])[0], sound=rng.random() < 0.6)
     _add_feedback(rng, case, 5, 5, binary=rng.random() < 0.5)
     _spoil_challengers(rng, case, share=0.3)
     _spoil_feedback(rng, case)

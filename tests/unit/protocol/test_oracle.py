@@ -132,12 +132,16 @@ def _empty_with_a_hit() -> Case:
     return neutral_hits(lineage_empty(_prefix()), [0])
 
 
-@pytest.mark.parametrize("base", [_prefix, _empty_with_a_hit], ids=["prefix", "empty with a hit"])
-def test_every_altered_field_has_the_same_consequence(base: Any) -> None:
+@pytest.mark.parametrize(
+    ("base", "part"), [(_prefix, ""), (_empty_with_a_hit, "gate3")], ids=["prefix", "empty with a hit"]
+)
+def test_every_altered_field_has_the_same_consequence(base: Any, part: str) -> None:
     """Each field with all digests redone; and once left to contradict its digests."""
     case = base()
     tried = departed = 0
     for path, value in leaves(case):
+        if part and path[0] != part:
+            continue
         for nth, change in enumerate(altered(path[-1], value)):
             for redo in (False, True) if nth == 0 else (True,):
                 changed = copy.deepcopy(case)
@@ -155,4 +159,4 @@ def test_every_altered_field_has_the_same_consequence(base: Any) -> None:
                 where = (path, change, redo, [str(d) for d in comparison.differences[:4]])
                 assert set(reasons) & DEPARTURES or not comparison.differences, where
     print(f"\n{base.__name__}: {tried} altered fields, {departed} deliberately different", file=sys.stderr)
-    assert tried > 800
+    assert tried > 400
