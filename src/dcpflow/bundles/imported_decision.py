@@ -9,7 +9,16 @@ from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit import Bundle, Decoded, strict_json
 from dcpflow.evidence.decision import NOT_CLAIMED, SCHEMA
-from dcpflow.protocol import AttemptStatus, Branch, Decision, Gate3Evidence, Interval, Validity, Verdict
+from dcpflow.protocol import (
+    AttemptStatus,
+    Branch,
+    Decision,
+    Gate3Evidence,
+    Interval,
+    Validity,
+    Verdict,
+    registration_warnings,
+)
 from dcpflow.protocol.gate3 import Gate3Result
 from dcpflow.protocol.intervals import mean, success_lower_bound, zero_hit_upper_bound
 
@@ -65,6 +74,7 @@ def document(bundle: Bundle, decoded: Decoded, decision: Decision) -> dict[str, 
         "checks": _checks(decoded),
         "faults": [str(fault) for fault in decision.faults],
         "notes": [str(note) for note in decision.notes],
+        "warnings": [str(warning) for warning in registration_warnings(reg, len(decoded.gate1.claimed.unit_ids))],
         "formal_certificate_issued": False,
         "not_claimed": [*NOT_CLAIMED, SELF_ATTESTED],
     }

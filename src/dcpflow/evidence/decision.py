@@ -12,6 +12,7 @@ from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
+from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
@@ -141,9 +142,14 @@ def document(outcome: Outcome) -> dict[str, Any]:
         ],
         "faults": [str(fault) for fault in outcome.decision.faults],
         "notes": [str(note) for note in outcome.decision.notes],
+        "warnings": [str(warning) for warning in registration_warnings(outcome.reg, _units(view))],
         "formal_certificate_issued": False,
         "not_claimed": list(NOT_CLAIMED),
     }
+
+
+def _units(view: AuditView) -> int:
+    return len(view.registered.parts["task"]["seal"]["units"])
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
@@ -195,7 +201,7 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
         "baseline": mean_score(base[0]) if base else None,
         "gain": _interval(found.gain if found else None),
         "delta_min": outcome.reg.delta_min,
-        "units": len(outcome.view.registered.parts["task"]["seal"]["units"]),
+        "units": _units(outcome.view),
     }
 
 

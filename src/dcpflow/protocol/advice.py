@@ -18,6 +18,9 @@ from dcpflow.protocol.registration import (
 MARGIN_FLOOR: Final = 0.01
 """Margins below one hundredth of the score range are hardly a discovery, and hardly an effect."""
 
+UNITS_FLOOR: Final = 5
+"""With fewer sealed units than this, one of them can carry a claim whose inference is exact on just these units."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caution:
@@ -37,15 +40,19 @@ class Caution:
         return f"{self.key} = {self.value!r}: {self.advice}"
 
 
-def registration_warnings(reg: Registration) -> tuple[Caution, ...]:
+def registration_warnings(reg: Registration, sealed_units: int | None = None) -> tuple[Caution, ...]:
     """What an admissible registration should be warned about; empty for an inadmissible one.
 
-    None of these keeps an audit from running: they say that a margin means little, or that the registered
-    numbers can never lead to a certificate.
+    None of these keeps an audit from running: they say that a margin means little, that a claim rests on few
+    units, or that the registered numbers can never lead to a certificate. They stand in the decision.
+
+    Args:
+        reg: The registration.
+        sealed_units: Number of sealed units; None where the task has not said it yet.
     """
     if registration_violations(reg):
         return ()
-    found = [*_margins(reg), *_challengers(reg)]
+    found = [*_margins(reg), *_units(sealed_units), *_challengers(reg)]
     if reg.grade == "evidence":
         found += [*_pairs(reg), *_neutral(reg)]
     return tuple(found)
@@ -59,6 +66,11 @@ def _margins(reg: Registration) -> Iterator[Caution]:
             yield Caution(key, value, f"below {MARGIN_FLOOR}: so small a margin means little")
         if value > 1:
             yield Caution(key, value, "above 1: scores lie in [0, 1], so it can never be reached")
+
+
+def _units(sealed_units: int | None) -> Iterator[Caution]:
+    if sealed_units is not None and sealed_units < UNITS_FLOOR:
+        yield Caution("sealed_units", sealed_units, f"below {UNITS_FLOOR}: the claim is about these units alone")
 
 
 def _challengers(reg: Registration) -> Iterator[Caution]:

@@ -28,7 +28,7 @@ def render(decision: Mapping[str, Any]) -> str:
     lines += [_scope(decision), _roles(decision), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
-    lines += ["", *_checks(decision["checks"]), *_amendments(decision)]
+    lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
     return "\n".join(_plain(line) for line in lines)
 
@@ -77,7 +77,7 @@ def _gate1(gate: Mapping[str, Any]) -> str:
 
 
 def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
-    seats = gate["challengers"]
+    seats, without_failed = gate["challengers"], gate["recovery_upper_bound_without_failures"]
     found = (
         f"hits {_n(seats['hits'])} of {_n(seats['independent'])} independent challengers "
         f"({seats['started']} started, {seats['model_failures']} failed, {seats['infrastructure']} lost)"
@@ -85,6 +85,7 @@ def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
     return [
         f"Gate 2    {found}; best {_n(gate['best_score'])}, line {_n(gate['recovery_line'])}",
         f"          recovery probability at most {_n(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
+        + (f"; without the failed {_n(without_failed)}" if seats["model_failures"] else "")
         + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
         *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
         f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
@@ -113,6 +114,11 @@ def _checks(checks: list[Mapping[str, Any]]) -> list[str]:
         if check["result"] != "pass"
     ]
     return lines
+
+
+def _warnings(warnings: list[str]) -> list[str]:
+    """What was registered and is weak."""
+    return [f"{'' if number else 'warnings':10}{text}" for number, text in enumerate(warnings)]
 
 
 def _amendments(decision: Mapping[str, Any]) -> list[str]:
