@@ -141,8 +141,8 @@ def _verify(options: argparse.Namespace) -> int:
     except UsageError as error:
         return _bad_usage(error)
     if found.ok and found.kind is Kind.RESULTS and nonce_file:
-        from dcpflow.stages.decide import verify as verify_with_task  # noqa: PLC0415
         from dcpflow.stages.laboratory import Job  # noqa: PLC0415
+        from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
 
         try:
             verify_with_task(Job(path, nonce_file, found.public_randomness))

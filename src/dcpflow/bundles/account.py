@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpflow.bundles import contents
 from dcpflow.bundles.audit import Replayed
-from dcpflow.bundles.verify import CHANNELS
+from dcpflow.bundles.verify import TASK
 
 Line = tuple[str, str]
 
@@ -40,8 +40,8 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
 
 def recorded(replayed: Replayed) -> tuple[Line, ...]:
     """What only the records say, as name and reason."""
-    what = "first messages, and that conversations replay: the task's code alone can tell (RESULTS --nonce-file FILE)"
-    lines = [(CHANNELS, what)]
+    what = "what agents were told, and scores: its code alone can tell (RESULTS --nonce-file FILE)"
+    lines = [(TASK, what)]
     if replayed.secrets is None:
         lines.insert(0, ("draws", "with scoring orders and canary files: the nonce is not revealed"))
         lines.insert(1, ("commitments", "that they open: the sealed material is not revealed"))

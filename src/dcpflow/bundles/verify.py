@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "dcpflow.verification/1"
 RECORDED_BY_US: Final = "recorded by dcpflow: every check is computed from the records"
 SELF_ATTESTED: Final = "self-attested: the author's word, and digests of the bundle's own content"
-CHANNELS: Final = "channels"
+TASK: Final = "task"
 MAX_SHOWN: Final = 3
 
 
@@ -57,9 +57,9 @@ class Verification:
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
-        recorded = tuple(row for row in self.recorded if row[0] != CHANNELS)
-        detail = "first messages and replayed conversations, with the task's code"
-        return replace(self, recorded=recorded, recomputed=(*self.recomputed, (CHANNELS, detail)))
+        recorded = tuple(row for row in self.recorded if row[0] != TASK)
+        detail = "with its code: first messages, every conversation line for line, every score"
+        return replace(self, recorded=recorded, recomputed=(*self.recomputed, (TASK, detail)))
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""

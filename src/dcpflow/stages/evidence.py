@@ -20,13 +20,20 @@ from dcpflow.stages.seal import commitments
 def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> None:
     """Write every table, the facts and the manifest with their digests."""
     seen = folder.load_view(job.layout, receipts, scores)
-    of_episodes, of_audit = recomputed_facts(job, seen)
+    of_episodes, of_audit = recomputed_facts(job, seen, replay.read(job.layout.replay))
     folder.write(job.layout, seen, of_episodes, of_audit)
 
 
-def recomputed_facts(job: Job, seen: AuditView) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
-    """Facts of each episode by record digest, and of the audit, from nonce, task and folders."""
-    replayed = replay.read(job.layout.replay)
+def recomputed_facts(
+    job: Job, seen: AuditView, replayed: Mapping[str, bool]
+) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
+    """Facts of each episode by record digest, and of the audit, from nonce, task and folders.
+
+    Args:
+        job: the job.
+        seen: the evidence.
+        replayed: by record digest, whether the conversation replays.
+    """
     of_episodes = episode_facts(seen, job.bench.task, job.draws)
     for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from dcpflow.records.scores import ScoreRow
 from dcpflow.scoring.scorer import Artifact, Score, score
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.laboratory import Job
-from dcpflow.stages.seal import SEALED_SCHEMA, hidden_of
+from dcpflow.stages.seal import SEALED_SCHEMA, hidden_of, to_score_with
 from dcpflow.tasks import load_task
 from dcpflow.tasks.base import Task
 
@@ -43,10 +43,26 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) ->
         output: the score file.
     """
     records = resolved(job, receipts)
+    rows = scored(job, phase, records, _opened(job))
+    inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
+    scores.write(output, job.contract.digest, inputs, rows)
+
+
+def scored(
+    job: Job, phase: str, records: Sequence[EpisodeRecord], material: Mapping[str, Any] | None = None
+) -> list[ScoreRow]:
+    """The scores of a phase's artifacts.
+
+    Args:
+        job: the job.
+        phase: as in :func:`score_phase`.
+        records: the phase's episodes.
+        material: ``units`` and ``hidden`` of the audited instance; by default what follows from the nonce.
+    """
     task = load_task(job.contract.config("task"))
     wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
     limits = job.contract.config("limits")
-    opened = _opened(job)
+    opened = material or to_score_with(task, job.draws.nonce)
     sealed = opened["units"]
     hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}
     hidden[plan.MAIN] = opened["hidden"]
@@ -63,9 +79,7 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) ->
         limits["memory_mb"],
     )
     position = {index: place for place, index in enumerate(order)}
-    rows = [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
-    inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
-    scores.write(output, job.contract.digest, inputs, rows)
+    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
 
 
 def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:

@@ -41,7 +41,7 @@ def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limi
     files.private_folder(layout.hidden.parent)
     for folder, schema, material in (
         (layout.hidden, HIDDEN_SCHEMA, hidden),
-        (layout.sealed, SEALED_SCHEMA, _to_score_with(task, nonce)),
+        (layout.sealed, SEALED_SCHEMA, to_score_with(task, nonce)),
     ):
         files.private_folder(folder)
         stagefile.write(folder / f"{plan.MAIN}.json", schema, material, mode=0o600)
@@ -69,7 +69,7 @@ def new_nonce(path: Path) -> None:
 
 def commitments(task: Task, nonce: Nonce, public: dict[str, bytes]) -> dict[str, Any]:
     """Digests of what is public and commitments to what is not; part of the contract."""
-    hidden, sealed = hidden_of(task, nonce, plan.MAIN), _to_score_with(task, nonce)
+    hidden, sealed = hidden_of(task, nonce, plan.MAIN), to_score_with(task, nonce)
     return {
         "public": {name: canonical.digest(data) for name, data in sorted(public.items())},
         "background": canonical.digest(task.background().encode()),
@@ -92,7 +92,7 @@ def sealed_of(task: Task, nonce: Nonce) -> dict[str, Any]:
     return task.sealed(nonce.derive("sealed"))
 
 
-def _to_score_with(task: Task, nonce: Nonce) -> dict[str, Any]:
+def to_score_with(task: Task, nonce: Nonce) -> dict[str, Any]:
     """What scoring jobs open: the sealed units, and the hidden state of the audited instance to weigh them with."""
     return {"units": sealed_of(task, nonce), "hidden": hidden_of(task, nonce, plan.MAIN)}
 

@@ -100,7 +100,7 @@ def test_a_verifier_says_what_it_recomputed_and_what_is_only_on_record(finished:
     assert "draws" in dict(closed.recorded) and "commitments" in dict(closed.recorded)
     assert "draws" in dict(opened.recomputed)
     assert dict(opened.recomputed)["commitments"].endswith("nonce_commitment, hidden_commitment, sealed_commitment")
-    assert set(dict(opened.recorded)) == {"channels"}
+    assert set(dict(opened.recorded)) == {"task"}
     # with the nonce at hand, the sealed folder of the results is opened too
     assert dict(verify(finished.results, finished.nonce).recomputed) | {"bundle": ""} == {
         **dict(opened.recomputed),

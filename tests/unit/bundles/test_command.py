@@ -63,7 +63,7 @@ def test_bad_usage(finished: Finished, tmp_path: Path) -> None:
 def test_the_task_s_code_has_the_last_word(finished: Finished) -> None:
     done = run("verify", finished.results, "--nonce-file", finished.nonce_file)
     assert done.returncode == 0, done.stderr
-    assert "channels: first messages and replayed conversations, with the task's code" in done.stdout
+    assert "task: with its code: first messages, every conversation line for line, every score" in done.stdout
     assert "recorded" not in done.stdout.split("provenance")[0]
 
 

@@ -14,7 +14,7 @@ from dcpflow.evidence import folder
 from dcpflow.records import history, stagefile
 from dcpflow.records.draws import Nonce
 from dcpflow.stages import seal
-from dcpflow.stages.decide import verify
+from dcpflow.stages.verify import verify
 
 if TYPE_CHECKING:
     from tests.conftest import Audit

@@ -1,0 +1,54 @@
+"""Verifies an audit with all that its auditor has: nonce and task, besides the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dcpflow.errors import EvidenceError
+from dcpflow.evidence import folder
+from dcpflow.evidence.view import AuditView
+from dcpflow.records import plan
+from dcpflow.records.scores import ScoreRow
+from dcpflow.stages.evidence import recomputed_facts
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.replay import replays
+from dcpflow.stages.scoring import scored
+
+
+def verify(job: Job) -> folder.Decided:
+    """Reach the decision again, replay every conversation, draw everything again and score every artifact again.
+
+    Raises:
+        EvidenceError: something is missing, altered or foreign, or does not follow.
+    """
+    decided = folder.verify(job.layout)
+    evidence = decided.evidence
+    replayed = {e.digest: replays(job.bench, e.record, e.transcript) for e in evidence.view.episodes}
+    if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
+        path = job.layout.evidence / "manifest.json"
+        raise EvidenceError(
+            f"draws, conversations, commitments or orders are not as {job.layout.evidence} records them",
+            f"To make the evidence again: rm -f '{path}' and run snakemake again",
+        )
+    for phase in evidence.view.scores:
+        _score_again(job, phase, evidence.view)
+    return decided
+
+
+def _score_again(job: Job, phase: str, view: AuditView) -> None:
+    """Hold the scores of a phase against those that the sealed units give now."""
+
+    def known(rows: Iterable[ScoreRow]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        return {(r.role, r.stage, r.slot, r.arm, r.number): (r.artifact, r.instance, r.validity, r.units) for r in rows}
+
+    records = [episode.record for episode in view.of(*plan.PHASES[phase])]
+    expected, found = known(scored(job, phase, records)), known(view.scores[phase])
+    path = job.layout.scores(phase)
+    remedy = f"To score again: rm -f '{path}' and run snakemake again"
+    if expected.keys() != found.keys():
+        raise EvidenceError(f"{path} does not have the scores of this phase's artifacts, and these alone", remedy)
+    for (role, stage, slot, arm, number), value in expected.items():
+        if found[role, stage, slot, arm, number] != value:
+            whose = f"{role} {number} of {stage} slot {slot}{f' ({arm})' if arm else ''}"
+            raise EvidenceError(f"{path}: {whose} is not what the sealed units give ({value[2]}, {value[3]})", remedy)
