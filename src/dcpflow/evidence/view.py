@@ -12,6 +12,7 @@ from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, plan, receipts, registration, scores
+from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -168,11 +169,17 @@ def load(
             record = receipts.resolve(line, store, path)
             if record.contract != registered.contract:
                 raise EvidenceError(f"the record of {line.key} belongs to another contract", _again(path))
+            if record.stratum != (design["stratum"] if line.key.stage == "challengers" else ""):
+                raise EvidenceError(f"the record of {line.key} names another stratum than the registered", _again(path))
             found[line.key] = record
     ordered = _in_order([found[key] for key in sorted(found, key=_place)])
     episodes = tuple(_open(record, listed[record.key], objects, store) for record in ordered)
-    phases = {phase: scores.read(score_paths[phase]) for phase in plan.PHASES if phase in score_paths}
+    phases = {
+        phase: scores.read(score_paths[phase], registered.contract) for phase in plan.PHASES if phase in score_paths
+    }
     _check_scores(episodes, phases, score_paths)
+    if checkpoint:
+        _check_checkpoint(layout, registered, episodes, checkpoint[0])
     return AuditView(
         registered=registered,
         episodes=episodes,
@@ -234,6 +241,21 @@ def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
     for pair in slots.values():
         place(pair)
     return ordered
+
+
+def _check_checkpoint(
+    layout: Layout, registered: Registered, episodes: Sequence[Episode], body: Mapping[str, Any]
+) -> None:
+    """The checkpoint is the one that the registered rule cuts from its target's transcript."""
+    rule = registered.config("information")["checkpoint"]
+    for episode in episodes:
+        if episode.digest == body["target_record"]:
+            expected = cut(registered.contract, rule, episode.digest, episode.transcript)
+            if body != expected:
+                raise EvidenceError(
+                    f"the checkpoint {layout.checkpoint} is not what its rule cuts from the target's transcript",
+                    _again(layout.checkpoint),
+                )
 
 
 def _check_scores(

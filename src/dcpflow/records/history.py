@@ -54,7 +54,8 @@ def entries(layout: Layout) -> list[Entry]:
             path, SCHEMA, "the history entry", "The history is append-only: restore it from a backup"
         )
         entry = Entry(**body, digest=digest)
-        if entry.sequence != len(found) + 1 or entry.previous != (found[-1].digest if found else ""):
+        follows = entry.previous == found[-1].digest if found else not (entry.previous or entry.opened or entry.changes)
+        if entry.sequence != len(found) + 1 or not follows:
             raise EvidenceError(
                 f"the history is broken before {path}: an entry was removed or altered",
                 "The history is append-only: restore it from a backup",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, stagefile
+from dcpflow.records import canonical, plan, stagefile
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 
 SCHEMA = "dcpflow.receipt/1"
@@ -63,13 +64,20 @@ def read(path: Path, contract: str) -> list[Receipt]:
     """The lines of a receipt.
 
     Raises:
-        EvidenceError: it is missing, altered, or of another contract.
+        EvidenceError: it is missing, altered, or of another contract, or lists episodes twice or in another order.
     """
     body = read_body(path, contract)
-    return [
+    lines = [
         Receipt(EpisodeKey(line["stage"], line["slot"], line["arm"]), line["attempt"], line["record"])
         for line in body["episodes"]
     ]
+    places = [(line.key.slot, plan.STAGES[line.key.stage].arms.index(line.key.arm)) for line in lines]
+    if any(one >= next_one for one, next_one in pairwise(places)):
+        raise EvidenceError(
+            f"the receipt {path} does not list each episode once, slot by slot and arm by arm",
+            f"To make it again: rm -f '{path}' and run snakemake again",
+        )
+    return lines
 
 
 def contract_of(path: Path) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dcpflow.errors import EvidenceError
 from dcpflow.records import stagefile
 
 SCHEMA = "dcpflow.scores/1"
@@ -56,12 +57,17 @@ def write(path: Path, contract: str, inputs: dict[str, str], rows: list[ScoreRow
     stagefile.write(path, SCHEMA, {"contract": contract, "inputs": inputs, "rows": [asdict(row) for row in rows]})
 
 
-def read(path: Path) -> tuple[dict[str, str], list[ScoreRow], str]:
+def read(path: Path, contract: str) -> tuple[dict[str, str], list[ScoreRow], str]:
     """The phase's inputs, its rows and the file's digest.
 
     Raises:
-        EvidenceError: it is missing or altered.
+        EvidenceError: it is missing, altered, or of another contract.
     """
     body, digest = stagefile.read(path, SCHEMA, "the scores")
+    if body["contract"] != contract:
+        raise EvidenceError(
+            f"the scores {path} belong to another contract than the registered one",
+            f"To make them again: rm -f '{path}' and run snakemake again",
+        )
     rows: list[dict[str, Any]] = body["rows"]
     return body["inputs"], [ScoreRow(**row) for row in rows], digest

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcpflow.records import receipts, stagefile
-from dcpflow.records.checkpoint import SCHEMA
+from dcpflow.records.checkpoint import SCHEMA, cut
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 
@@ -33,49 +32,5 @@ def select(job: Job, output: Path) -> None:
         record.transcript, "the target's transcript", job.store.run_again(record.key, record.attempt)
     )
     rule = job.contract.config("information")["checkpoint"]
-    history = before_first_experiment([json.loads(entry) for entry in transcript.splitlines()])
-    body = {
-        "contract": job.contract.digest,
-        "target_record": line.record,
-        "rule": rule,
-        "history": history,
-        "scope": scope(history),
-    }
-    stagefile.write(output, SCHEMA, body)
-
-
-def before_first_experiment(transcript: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """The exchanges of a transcript before its first experiment (and before any commit).
-
-    Args:
-        transcript: lines as the channel recorded them, the first being the hello.
-
-    Returns:
-        One ``{"request", "reply"}`` for each earlier exchange that the harness understood.
-    """
-    history = []
-    for asked, answered in pairwise(transcript[1:]):
-        if asked["from"] != "agent" or answered["from"] != "harness" or "line" not in asked:
-            continue
-        reply = json.loads(answered["line"])
-        try:
-            request = json.loads(asked["line"])
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(request, dict):
-            continue
-        if request.get("action") in {"experiment", "commit", "finish"}:
-            break
-        if reply.get("ok"):
-            history.append({"request": request, "reply": reply})
-    return history
-
-
-def scope(history: list[dict[str, Any]]) -> str:
-    """``lineage_empty`` where the checkpoint holds nothing beyond K, E0 and W_obs, else ``lineage_prefix``.
-
-    Computed, never registered by hand: what an exchange with the evaluator has taught is lineage; a page of the Web
-    is not, since every challenger has it too.
-    """
-    taught = any(exchange["request"].get("action") == "experiment" for exchange in history)
-    return "lineage_prefix" if taught else "lineage_empty"
+    lines = [json.loads(entry) for entry in transcript.splitlines()]
+    stagefile.write(output, SCHEMA, cut(job.contract.digest, rule, line.record, lines))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from dcpflow.episodes.arms import Arm, Bench
@@ -17,6 +17,8 @@ from dcpflow.stages.episodes import resolved
 from dcpflow.stages.laboratory import Job
 
 SCHEMA = "dcpflow.channel-replay/1"
+# limits that whoever runs the agent measures, and no conversation shows
+OUTSIDE = frozenset({"wall_seconds", "output_bytes"})
 
 
 def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
@@ -45,18 +47,30 @@ def read(path: Path) -> dict[str, bool]:
     return found
 
 
-def replays(bench: Bench, record: EpisodeRecord, transcript: Sequence[dict[str, str]]) -> bool:
-    """Whether a fresh channel with the arm's policy says to the agent's lines what the transcript holds."""
+def replays(bench: Bench, record: EpisodeRecord, transcript: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a fresh channel with the arm's policy says to the agent's lines what the transcript holds.
+
+    The record then has to tell of this conversation what the channel counts: candidates, quotes, usage, outcome, and
+    the limits that a channel knows.
+    """
+    lines = transcript[1:]
     with Arm(bench, record.key) as arm:
         channel = Channel(arm.policy, bench.limits)
-        for said, answered in pairwise(transcript[1:]):
-            if said["from"] == "agent" and answered["from"] == "harness":
-                reply, _ = channel.hear(_bytes(said))
-                if reply != answered["line"].encode() + b"\n":
-                    return False
-    committed = [canonical.digest(candidate) for candidate in channel.candidates]
-    return committed == record.candidates and channel.usage["experiments"] == record.usage["experiments"]
+        for said, answered in zip_longest(lines, lines[1:]):
+            if said["from"] != "agent":
+                continue
+            if answered is None or answered["from"] != "harness":
+                channel.overlong(_bytes(said))
+            elif channel.hear(_bytes(said))[0] != answered["line"].encode() + b"\n":
+                return False
+    return (
+        record.candidates == [canonical.digest(candidate) for candidate in channel.candidates]
+        and record.quotes == {name: canonical.digest(text) for name, text in channel.quotes.items()}
+        and record.usage == channel.usage
+        and [limit for limit in record.limits_hit if limit not in OUTSIDE] == channel.limits_hit
+        and (record.outcome == "artifact") == bool(channel.candidates)
+    )
 
 
-def _bytes(line: dict[str, str]) -> bytes:
+def _bytes(line: Mapping[str, str]) -> bytes:
     return line["line"].encode() if "line" in line else base64.b64decode(line["base64"])

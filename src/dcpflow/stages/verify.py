@@ -32,15 +32,22 @@ def verify(job: Job) -> folder.Decided:
             f"To make the evidence again: rm -f '{path}' and run snakemake again",
         )
     for phase in evidence.view.scores:
-        _score_again(job, phase, evidence.view)
+        score_again(job, phase, evidence.view)
     return decided
 
 
-def _score_again(job: Job, phase: str, view: AuditView) -> None:
-    """Hold the scores of a phase against those that the sealed units give now."""
+def score_again(job: Job, phase: str, view: AuditView) -> None:
+    """Hold the scores of a phase against those that the sealed units give now.
+
+    Raises:
+        EvidenceError: they differ.
+    """
 
     def known(rows: Iterable[ScoreRow]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        return {(r.role, r.stage, r.slot, r.arm, r.number): (r.artifact, r.instance, r.validity, r.units) for r in rows}
+        return {
+            (r.role, r.stage, r.slot, r.arm, r.number): (r.artifact, r.instance, r.validity, r.units, r.reason)
+            for r in rows
+        }
 
     records = [episode.record for episode in view.of(*plan.PHASES[phase])]
     expected, found = known(scored(job, phase, records)), known(view.scores[phase])

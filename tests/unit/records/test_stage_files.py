@@ -115,8 +115,8 @@ def test_scores_come_back_as_they_were_scored(tmp_path: Path) -> None:
     ]
     path = tmp_path / "scores.json"
     scores.write(path, digest(b"contract"), {"challengers/1/withheld": digest(b"r")}, rows)
-    inputs, read, _ = scores.read(path)
+    inputs, read, _ = scores.read(path, digest(b"contract"))
     assert (inputs, read) == ({"challengers/1/withheld": digest(b"r")}, rows)
     path.write_bytes(path.read_bytes().replace(b"0.30000000000000004", b"0.3"))
     with pytest.raises(EvidenceError, match="the scores was altered"):
-        scores.read(path)
+        scores.read(path, digest(b"contract"))

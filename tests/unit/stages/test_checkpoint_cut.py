@@ -9,8 +9,7 @@ import pytest
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, stagefile
-from dcpflow.records.checkpoint import SCHEMA, read
-from dcpflow.stages import checkpoint
+from dcpflow.records.checkpoint import SCHEMA, before_first_experiment, read, scope
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -31,13 +30,13 @@ def exchange(action: str, ok: bool = True, **more: Any) -> list[dict[str, str]]:
 
 
 def actions(transcript: list[dict[str, str]]) -> list[str]:
-    return [one["request"]["action"] for one in checkpoint.before_first_experiment(transcript)]
+    return [one["request"]["action"] for one in before_first_experiment(transcript)]
 
 
 def test_reading_before_the_first_experiment_is_kept_with_request_and_reply() -> None:
     transcript = [HELLO, *exchange("web_fetch", url="http://a"), *exchange("web_fetch", url="http://b")]
     transcript += [*exchange("experiment", candidate="x"), *exchange("web_fetch", url="http://c")]
-    found = checkpoint.before_first_experiment(transcript)
+    found = before_first_experiment(transcript)
     assert [one["request"]["url"] for one in found] == ["http://a", "http://b"]
     assert found[0]["reply"] == {"id": 1, "ok": True}
 
@@ -68,7 +67,7 @@ def test_what_the_harness_did_not_understand_is_left_out() -> None:
 
 @pytest.mark.parametrize("transcript", [[], [HELLO], [HELLO, said({"action": "web_fetch"})], [HELLO, HELLO, HELLO]])
 def test_a_conversation_that_ended_early_has_no_history(transcript: list[dict[str, str]]) -> None:
-    assert checkpoint.before_first_experiment(transcript) == []
+    assert before_first_experiment(transcript) == []
 
 
 def test_a_deeply_nested_line_is_left_out_like_any_other_nonsense() -> None:
@@ -76,7 +75,7 @@ def test_a_deeply_nested_line_is_left_out_like_any_other_nonsense() -> None:
 
 
 @pytest.mark.parametrize(
-    ("history", "scope"),
+    ("history", "expected"),
     [
         ([], "lineage_empty"),
         (["web_fetch"], "lineage_empty"),
@@ -86,8 +85,8 @@ def test_a_deeply_nested_line_is_left_out_like_any_other_nonsense() -> None:
     ],
     ids=str,
 )
-def test_the_scope_is_computed_from_the_content(history: list[str], scope: str) -> None:
-    assert checkpoint.scope([{"request": {"action": action}, "reply": {"ok": True}} for action in history]) == scope
+def test_the_scope_is_computed_from_the_content(history: list[str], expected: str) -> None:
+    assert scope([{"request": {"action": action}, "reply": {"ok": True}} for action in history]) == expected
 
 
 def test_the_selected_checkpoint_names_the_target_s_record_and_no_score(finished_audit: Audit) -> None:

@@ -1,0 +1,403 @@
+"""Every place of a finished small audit, altered: readers notice, the auditor notices, or it is listed as harmless.
+
+Three tamperers. The careless one alters a value and leaves every digest as it is. The local forger gives the file
+the digest of its new content. The forger gives every file that names it the new digest too, makes tables, manifest
+and decision anew, and lacks the nonce's consequences, the agents' conversations and the evaluator only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dcpflow.bundles import audit
+from dcpflow.bundles.format import stage_bytes
+from dcpflow.bundles.tree import in_memory
+from dcpflow.errors import DcpflowError
+from dcpflow.evidence import folder, rows, tables
+from dcpflow.records import canonical, plan, receipts, registration, stagefile
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.stages.evidence import recomputed_facts
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.replay import replays
+from dcpflow.stages.verify import score_again
+
+if TYPE_CHECKING:
+    from tests.conftest import Audit
+
+Files = dict[str, bytes]
+Place = tuple[Any, ...]
+
+ASIDE = re.compile(r"store/.*/(aside|holder)-\d+\.json|history/.*/when\.json")
+RECORD = re.compile(r"store/.*/record\.json")
+TABLE = re.compile(r"evidence/(\w+)\.parquet")
+RECEIPT = re.compile(r"[a-z_]+/(\w+/)?b\d+-\d+\.json")
+MADE_ANEW = re.compile(r"evidence/.*|decision\.json")
+PARTS_DEPTH = 4
+# Words of which others have a meaning too.
+WORDS = {"artifact": "model_failure", "model_failure": "artifact", "valid": "invalid", "invalid": "valid"}
+# Where even the forger's work passes, and why nobody is misled.
+HARMLESS = {
+    "record reason": "the outcome in words, for people; the outcome itself is derived from the conversation",
+}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The audit as it was left, in memory; a table as its canonical rows.
+
+    Attributes:
+        files: every file of the results by its relative path.
+        nonce_file: the audit's nonce.
+    """
+
+    files: Files
+    nonce_file: Path
+
+    @classmethod
+    def of(cls, finished: Audit) -> Whole:
+        files: Files = {}
+        for path in sorted(finished.results.rglob("*")):
+            name = str(path.relative_to(finished.results))
+            if path.is_file() and not name.startswith("."):
+                found = TABLE.fullmatch(name)
+                data = tables.encode_rows(found[1], tables.read(path, found[1])) if found else path.read_bytes()
+                files[name] = data
+        return cls(files, finished.nonce_file)
+
+    @cached_property
+    def decided(self) -> folder.Decided:
+        return audit.replay(opened(self.files)).decided
+
+    @cached_property
+    def passed(self) -> set[str]:
+        """Names of the checks that pass."""
+        return {row["name"] for row in self.decided.checks if row["result"] == "pass"}
+
+    @cached_property
+    def verified(self) -> list[str]:
+        """The files that the decision rests on, and that tell nothing of time and place."""
+        skipped = ("replay/", "private/", "task/seal.json", "objects/", "task/public/")
+        return [name for name in self.files if not name.startswith(skipped) and not ASIDE.fullmatch(name)]
+
+
+@pytest.fixture(scope="module")
+def whole(finished_audit: Audit) -> Whole:
+    return Whole.of(finished_audit)
+
+
+def opened(files: Mapping[str, bytes]) -> audit.Opened:
+    return audit.Opened(Layout(in_memory("results", files)))
+
+
+def refused(files: Mapping[str, bytes]) -> str:
+    """Why a reader who has nothing but the files refuses them; empty if he does not."""
+    try:
+        audit.replay(opened(files))
+    except DcpflowError as error:
+        return str(error)
+    return ""
+
+
+# --- places ------------------------------------------------------------------------------------------------
+
+
+def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every value that holds no other, by its place."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*place, key))
+    else:
+        yield place, value
+
+
+def lists(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Every list, by its place."""
+    if isinstance(value, list):
+        yield place
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from lists(inner, (*place, key))
+
+
+def kind(place: Place) -> str:
+    """The place without numbers, digests and other names that are data."""
+    return ".".join("*" if isinstance(key, int) or re.search(r"[/:]|[0-9a-f]{16}", key) else key for key in place)
+
+
+def at(value: Any, place: Place) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+def altered(value: Any) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value + 0.125 if value < 0.5 else value - 0.125
+    if isinstance(value, str) and value in WORDS:
+        return WORDS[value]
+    if isinstance(value, str):
+        return value[:-1] + ("1" if value[-1] != "1" else "2") if value else "x"
+    return {list: ["x"], dict: {"x": 1}}.get(type(value), 0)
+
+
+def edited(value: Any, place: Place, change: Callable[[Any], Any]) -> Any:
+    """A copy in which one value is another."""
+    if not place:
+        return change(value)
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = edited(copy[place[0]], place[1:], change)
+    return copy
+
+
+LIST_CHANGES: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "removed": lambda found: found[1:],
+    "added": lambda found: [*found, altered(found[-1])] if found else ["x"],
+    "duplicated": lambda found: [*found, *found[:1]] or ["x", "x"],
+    "reordered": lambda found: found[::-1],
+}
+
+
+def group(name: str) -> str:
+    """What kind of file it is."""
+    if found := TABLE.fullmatch(name):
+        return f"table {found[1]}"
+    for pattern, what in ((RECORD, "record"), (RECEIPT, "receipt")):
+        if pattern.fullmatch(name):
+            return what
+    if not name.endswith(".json"):
+        return name.split("/", maxsplit=1)[0]
+    return re.sub(r"history/[^/]*", "history", name.removesuffix(".json"))
+
+
+def content(name: str, data: bytes) -> Any:
+    """The JSON value of a file; of a table the list of its rows."""
+    return [json.loads(line) for line in data.split(b"\n")] if TABLE.fullmatch(name) else json.loads(data)
+
+
+def written(name: str, value: Any, *, digest: bool) -> bytes:
+    """A file with this content; ``digest``: with the digest that its new content has."""
+    if TABLE.fullmatch(name):
+        return b"\n".join(canonical.encode(row) for row in value)
+    if digest and isinstance(value, dict) and value.keys() == {"schema", "digest", "body"}:
+        return stage_bytes(value["schema"], value["body"])
+    return canonical.encode(value) + (b"" if RECORD.fullmatch(name) else b"\n")
+
+
+def tell(counts: Counter[str], what: str) -> None:
+    shown = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+    print(f"\n{counts.total()} {what}: {shown}", file=sys.stderr)
+
+
+# --- the careless tamperer ---------------------------------------------------------------------------------
+
+
+def own_reader(whole: Whole, name: str) -> Callable[[bytes], None]:
+    """What reads the file, given its bytes, and follows the digest by which it is known."""
+    layout = opened(whole.files).layout
+    contract = whole.decided.evidence.view.registered.contract
+    manifest, _ = stagefile.read(layout.evidence / "manifest.json", folder.SCHEMA, "the manifest")
+    digests = {**manifest["tables"], "checks": tables.rows_digest("checks", whole.decided.checks)}
+    known = {f"evidence/{table}.parquet": digest for table, digest in digests.items()}
+    known |= {
+        f"store/{contract[7:]}/{line.key.stage}/{line.key.slot:05d}/{line.key.arm}/1/record.json": line.record
+        for path in folder.receipts(layout)
+        for line in receipts.read(path, contract)
+    }
+    known["decision.json"] = canonical.digest(whole.decided.to_bytes())
+
+    def read(data: bytes) -> None:
+        if name in known and canonical.digest(data) != known[name]:
+            raise DcpflowError("has another digest than others know it by")
+        if name not in known:
+            files = opened({**whole.files, name: data}).layout
+            if name.startswith("registration/"):
+                registration.read_registration(files.registration)
+            else:
+                stagefile.read(files.root / name, json.loads(whole.files[name])["schema"], "the file")
+
+    read(whole.files[name])
+    return read
+
+
+def test_no_value_of_any_file_can_be_altered_under_its_digest(whole: Whole) -> None:
+    counts: Counter[str] = Counter()
+    for name in whole.verified:
+        read, value = own_reader(whole, name), content(name, whole.files[name])
+        for place, _ in leaves(value):
+            data = written(name, edited(value, place, altered), digest=False)
+            with pytest.raises(DcpflowError):
+                read(data)
+                pytest.fail(f"{name}: {place}")
+            counts[group(name).partition(" ")[0]] += 1
+    tell(counts, "values altered, each caught by the file's own reader")
+    assert counts.total() > 4000
+
+
+def test_no_object_can_be_altered(whole: Whole) -> None:
+    counts: Counter[str] = Counter()
+    for name, data in whole.files.items():
+        if not name.startswith("objects/"):
+            continue
+        digest = "sha256:" + name.removeprefix("objects/").replace("/", "")
+        for number, line in enumerate(data.split(b"\n")):
+            lines = data.split(b"\n")
+            lines[number] = line[:-1] + b" " if line else b" "
+            layout = opened({**whole.files, name: b"\n".join(lines)}).layout
+            with pytest.raises(DcpflowError, match="was altered"):
+                ObjectStore(layout.objects).get(digest)
+            counts["lines"] += 1
+    tell(counts, "lines of transcripts, candidates and probes altered, each caught")
+    assert counts.total() > 500
+
+
+def test_no_file_can_be_shortened_emptied_or_taken_away(whole: Whole) -> None:
+    counts: Counter[str] = Counter()
+    seen: set[str] = set()
+    for name in (*whole.verified, *(name for name in whole.files if name.startswith(("objects/", "task/public/")))):
+        if group(name) in seen and not name.startswith(("registration/", "history/")):
+            continue
+        seen.add(group(name))
+        data = whole.files[name]
+        without = {other: held for other, held in whole.files.items() if other != name}
+        for how, files in {
+            "shortened": {**without, name: data[: len(data) // 2]},
+            "emptied": {**without, name: b""},
+            "taken away": without,
+        }.items():
+            assert refused(files), (name, how)
+            counts[how] += 1
+    tell(counts, "files damaged, each caught by verifying the whole")
+
+
+# --- the local forger --------------------------------------------------------------------------------------
+
+
+def places(whole: Whole, *, of_lists: bool) -> dict[tuple[str, str], tuple[str, Any, Place]]:
+    """One file, its content and a place in it for each kind of place in each kind of file.
+
+    The decision is left out, which verifying makes anew byte for byte. A history entry repeats the registered parts.
+    """
+    found: dict[tuple[str, str], tuple[str, Any, Place]] = {}
+    for name in [name for name in whole.verified if name != "decision.json"]:
+        value = content(name, whole.files[name])
+        for place in lists(value) if of_lists else [place for place, _ in leaves(value)]:
+            depth = PARTS_DEPTH if name.startswith("history/") else len(place)
+            found.setdefault((group(name), kind(place[:depth])), (name, value, place))
+    return found
+
+
+@pytest.mark.parametrize("what", ["values", "lists"])
+def test_a_file_with_the_digest_of_its_new_content_does_not_fit_the_others(whole: Whole, what: str) -> None:
+    counts: Counter[str] = Counter()
+    changes = {"altered": altered} if what == "values" else LIST_CHANGES
+    for (kind_of_file, _), (name, value, place) in places(whole, of_lists=what == "lists").items():
+        for how, change in changes.items():
+            new = edited(value, place, change)
+            data = written(name, new, digest=True)
+            if data == whole.files[name]:
+                continue
+            assert refused({**whole.files, name: data}), (name, place, how)
+            counts[kind_of_file.partition(" ")[0]] += 1
+    tell(counts, f"places forged in one file ({what}), each caught by verifying the whole")
+
+
+# --- the forger --------------------------------------------------------------------------------------------
+
+
+def forged(whole: Whole, name: str, value: Any) -> tuple[Files, dict[str, str]]:
+    """All files once one has other content, every digest redone; and what each old digest has become.
+
+    Raises:
+        DcpflowError: no decision can be reached from them.
+    """
+    files, renamed = dict(whole.files), {}
+    pending = {name: written(name, value, digest=True)}
+    while pending:
+        changed, data = pending.popitem()
+        old, new = (known_by(changed, held) for held in (files[changed], data))
+        files[changed] = data
+        if old == new:
+            continue
+        renamed[old] = new
+        for other, held in {**files, **pending}.items():
+            if old.encode() in held and other in whole.verified and not MADE_ANEW.fullmatch(other):
+                text = held.replace(old.encode(), new.encode())
+                pending[other] = written(other, json.loads(text), digest=True)
+    layout = opened(files).layout
+    seen = folder.load_view(layout, folder.receipts(layout), folder.scores(layout))
+    known = {renamed.get(old, old): facts for old, facts in whole.decided.evidence.episode_facts.items()}
+    made = {table: rows.all_rows(seen, known)[table] for table in folder.TABLES}
+    files |= {f"evidence/{table}.parquet": tables.encode_rows(table, found) for table, found in made.items()}
+    digests = {table: tables.rows_digest(table, found) for table, found in made.items()}
+    body = {"contract": seen.registered.contract, "tables": digests, "scores": dict(seen.inputs)}
+    files["evidence/manifest.json"] = stage_bytes(folder.SCHEMA, body)
+    layout = opened(files).layout
+    decided = folder.decide(layout, folder.receipts(layout), folder.scores(layout))
+    files["decision.json"] = decided.to_bytes()
+    files["evidence/checks.parquet"] = tables.encode_rows("checks", decided.checks)
+    return files, renamed
+
+
+def known_by(name: str, data: bytes) -> str:
+    """The digest under which others know the file."""
+    return canonical.digest(data) if RECORD.fullmatch(name) else str(json.loads(data)["digest"])
+
+
+def caught_by(whole: Whole, name: str, value: Any) -> str:
+    """Who notices the forger's work: ``reader``, ``check``, ``auditor``, or nobody."""
+    try:
+        files, renamed = forged(whole, name, value)
+        decided = audit.replay(opened(files)).decided
+    except (DcpflowError, *audit.UNFORESEEN):
+        return "reader"
+    passed = {row["name"] for row in decided.checks if row["result"] == "pass"}
+    if whole.passed - passed:
+        return "check"
+    job, view, old = Job(opened(files).layout.root, whole.nonce_file, ""), decided.evidence.view, whole.decided.evidence
+    same = {renamed.get(digest, digest): digest for digest in old.episode_facts}
+    replayed = {
+        e.digest: old.episode_facts[same[e.digest]]["transcript_replays"]
+        if e.digest in old.episode_facts
+        else replays(job.bench, e.record, e.transcript)
+        for e in view.episodes
+    }
+    if recomputed_facts(job, view, replayed) != (decided.evidence.episode_facts, decided.evidence.facts):
+        return "auditor"
+    phases = [phase for phase in plan.PHASES if view.scores.get(phase) != old.view.scores.get(phase)]
+    try:
+        for phase in phases:
+            score_again(job, phase, view)
+    except DcpflowError:
+        return "auditor"
+    return ""
+
+
+@pytest.mark.parametrize("what", ["record", "scores/target", "scores/controls", "evidence/facts", "target/checkpoint"])
+def test_what_a_forger_rewrites_everywhere_is_noticed_or_harmless(whole: Whole, what: str) -> None:
+    counts: Counter[str] = Counter()
+    harmless = set()
+    for (kind_of_file, kind_of_place), (name, value, place) in places(whole, of_lists=False).items():
+        if kind_of_file != what or place == ("digest",):
+            continue
+        noticed = caught_by(whole, name, edited(value, place, altered))
+        counts[noticed or "nobody"] += 1
+        if not noticed:
+            harmless.add(f"{what} {kind_of_place}")
+    tell(counts, f"places of {what} forged everywhere, noticed by")
+    assert harmless == {place for place in HARMLESS if place.startswith(what)}
