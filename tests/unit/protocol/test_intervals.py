@@ -9,8 +9,6 @@ import sys
 
 import dcp.stats
 import pytest
-import scipy.stats
-from statsmodels.stats.proportion import proportion_confint
 
 from dcpflow.protocol.intervals import (
     empirical_bernstein,
@@ -90,6 +88,9 @@ def test_published_least_continuous_null_study() -> None:
 
 @pytest.mark.parametrize("alpha", [0.005, 0.01 / 4, 0.05, 0.2])
 def test_clopper_pearson_against_scipy_and_statsmodels(alpha: float) -> None:
+    import scipy.stats
+    from statsmodels.stats.proportion import proportion_confint
+
     for trials in (1, 2, 7, 45, 300):
         for successes in sorted({0, 1, trials // 3, trials - 1, trials} & set(range(trials + 1))):
             lower = success_lower_bound(successes, trials, alpha)

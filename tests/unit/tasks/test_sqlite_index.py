@@ -463,7 +463,7 @@ def test_one_sparse_index_over_guessed_values_is_worth_less_than_a_plain_one(tas
 def test_four_indexes_never_serve_five_families(engine, shown, sealed):
     chooser = random.Random(9)
     letters = [chr(65 + n) for n in FAMILIES]
-    for _ in range(40):
+    for _ in range(20):
         statements = []
         for number in range(4):
             mine = dict(zip("ABCDE", chooser.sample(letters, 5), strict=True))
@@ -593,7 +593,7 @@ def random_candidate(chooser, shown, values):
 
 def test_looking_up_equals_measuring_everything(task, engine, material, sealed):
     chooser = random.Random(1)
-    for draw in range(60):
+    for draw in range(30):
         shown = task.presentation(bytes32(("lookup", draw)))
         parameters = (engine._parameters, sealed["parameters"])[draw % 2]
         candidate = random_candidate(chooser, shown, parameters)
@@ -876,7 +876,7 @@ def test_soups_of_tokens_end_as_a_reply_or_as_invalid(engine, shown):
     keys = ["A", "A , B", "A COLLATE RTRIM DESC", "A || x'bd'", "x'bd00' , A", "- A", "1e400", "A , M"]
     chooser = random.Random(11)
     valid = 0
-    for _ in range(600):
+    for _ in range(300):
         soup = [chooser.choice(["A IS NOT NULL", *operands])]
         for _ in range(chooser.randrange(4)):
             soup += [chooser.choice(operators), chooser.choice(operands)]
