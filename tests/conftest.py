@@ -161,6 +161,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs of whole workflows first: they take longest, and what they share takes long to make."""
+    items.sort(key=lambda item: item.path.parent.name != "workflow")
+
+
 @pytest.fixture(scope="session")
 def default_settings() -> dict[str, Any]:
     """The shipped default configuration."""

@@ -71,8 +71,8 @@ def deleted(path: Path) -> None:
 
 
 CASES = [
-    *((file, altered) for file in (record, transcript, candidate, scores, table, part, history, database)),
-    *((file, deleted) for file in (record, transcript)),
+    *((file, altered) for file in (record, transcript, table, part, history, database)),
+    (record, deleted),
 ]
 
 

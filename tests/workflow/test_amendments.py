@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from workflow.conftest import Audit
+from workflow.conftest import EPISODES_OF_FEWEST, FEWEST, Audit
 
 STRICTER_GAIN = {"thresholds": {"gate1": {"delta_min": 0.6}}}
 
@@ -67,11 +67,11 @@ def test_more_challengers_run_the_new_episodes_alone(audit: Audit) -> None:
 
 def test_another_contract_runs_all_episodes_anew_and_keeps_what_was_there(audit: Audit) -> None:
     records, store = audit.records(), audit.store
-    audit.change({"limits": {"experiments": 3}})
+    audit.change({"limits": {"experiments": 3}, **FEWEST})
     audit.finish()
     new = audit.records()
     assert {path: new[path] for path in records} == records
-    assert len(new) == 2 * len(records)
+    assert len(new) == len(records) + EPISODES_OF_FEWEST
     assert all(store not in path.parents for path in new.keys() - records.keys())
     kept = list(audit.results.glob("history/0001-*/decision.json"))
     assert [path.read_bytes() for path in kept] == [audit.original]

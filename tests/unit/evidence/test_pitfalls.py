@@ -150,7 +150,8 @@ def test_b9_an_attempt_that_was_started_cannot_be_left_out(audit_copy: Audit) ->
     body = receipts.read_body(path, contract)
     kept = [line for line in body["episodes"] if line["slot"] != 3]
     stagefile.write(path, receipts.SCHEMA, body | {"episodes": kept})
-    audit_copy.conclude()
+    audit_copy.score("challengers")
+    audit_copy.tabulate()
     found = decision_of(audit_copy)
     assert found["gate2"]["challengers"]["started"] == 5
     assert any("ledger_complete" in fault for fault in found["faults"])

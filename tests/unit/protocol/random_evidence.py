@@ -59,7 +59,7 @@ def random_case(seed: int) -> tuple[Case, bool]:
     """One sealed (and perhaps afterwards tampered) case, and the verifier flaw to call it with."""
     rng = random.Random(seed)
     kind = rng.choices(
-        ["core", "sampled", "small feedback", "sound binary", "sound continuous"], [66, 4, 26.7, 3, 0.3]
+        ["core", "sampled", "small feedback", "sound binary", "sound continuous"], [76, 2.5, 19.2, 2, 0.3]
     )[0]
     build = {
         "core": _core,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -45,3 +46,15 @@ def test_an_audit_without_gate_3_names_no_pairs(finished_audit: Audit) -> None:
     core = replace(finished_audit, settings={**finished_audit.settings})
     text = describe(core.with_settings(claim={"grade": "core"}).workflow, "all")
     assert "pairs" not in text.partition("agent")[0]
+
+
+def test_without_isolation_an_audit_runs_and_ends_inconclusive(new_audit: Callable[..., Audit]) -> None:
+    few = {"challengers": 2, "controls": 1}
+    audit = new_audit(isolation={"backend": "none"}, claim={"grade": "core"}, design=few)
+    audit.run_all()
+    decision = json.loads(audit.job.layout.decision.read_bytes())
+    assert (decision["core"]["status"], decision["core"]["class"]) == ("inconclusive", "audit_incomplete")
+    assert any("private_isolation" in fault for fault in decision["faults"]), decision["faults"]
+    assert decision["scope"]["isolation"] == "none"
+    assert decision["evidence"]["status"] == "not_tested"
+    assert decision["gate3"] is None
