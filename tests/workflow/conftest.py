@@ -138,7 +138,7 @@ def find(above: psutil.Process, *words: str) -> psutil.Process | None:
 
 
 class Audit:
-    """The demo audit, over a smaller database, in a folder of its own.
+    """The demo audit in a folder of its own, over a smaller database than `make demo` has.
 
     Attributes:
         original: bytes of the decision that the copied audit had.

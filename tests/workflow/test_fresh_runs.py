@@ -6,12 +6,11 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from workflow.conftest import SMALL, Audit, Finished
+from workflow.conftest import Audit, Finished
 
 # the only files that may tell when, where and by whom an episode was run
 ASIDE = re.compile(r"store/.*/(aside|holder)-\d+\.json|history/.*/when\.json")
@@ -29,14 +28,6 @@ def test_an_audit_in_a_folder_with_blanks_and_umlauts_runs_to_a_decision(finishe
     assert "ö" in finished.audit.folder.name
     assert finished.run.code == 0, finished.run.text
     assert finished.audit.decision["core"]["status"] == "inconclusive"
-
-
-def test_the_demo_as_it_ships_runs_to_a_decision(tmp_path: Path) -> None:
-    demo = Audit.make(tmp_path / "demo, as it ships")
-    (demo.folder / SMALL).unlink()
-    demo.finish()
-    assert demo.decision["core"]["class"] == "audit_incomplete"
-    assert demo.decision["gate2"]["challengers"]["started"] == 6
 
 
 def test_one_core_and_one_episode_a_job_change_no_byte_of_the_evidence(audit: Audit) -> None:
