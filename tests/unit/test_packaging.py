@@ -248,6 +248,6 @@ def test_ci_checks_first_and_ends_with_the_tests(tmp_path: Path) -> None:
         )
         return done.returncode, done.stdout.splitlines()
 
-    assert run("") == (0, ["make check in clone", "make test in clone"])
+    assert run("") == (0, ["make check in clone", "make demo in clone", "make test in clone"])
     assert run("check")[0] != 0
     assert run("test")[0] != 0
