@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, rows, tables, view
@@ -201,7 +201,15 @@ def table_path(layout: Layout, name: str) -> Path:
 def config_of(registered: Registered) -> Config:
     """The registered configuration, section by section as attributes; it was validated when it was registered."""
     parts = canonical.encode({name: part["config"] for name, part in registered.parts.items()})
-    return cast("Config", json.loads(parts, object_hook=lambda section: SimpleNamespace(**section)))
+    return cast("Config", json.loads(parts, object_hook=lambda section: _Section(**section)))
+
+
+class _Section(SimpleNamespace):
+    def __getattr__(self, name: str) -> Never:
+        raise EvidenceError(
+            f"the registration has no key {name!r}: another version of dcpflow wrote it",
+            "Decide it with that version, or audit in a new results folder",
+        )
 
 
 def _manifest(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:

@@ -160,9 +160,11 @@ def _arrow(table: str, rows: list[Row]) -> pa.Table:
     declared = schema(table)
     if not rows:
         return declared.empty_table()
-    lines = io.BytesIO(b"\n".join(canonical.encode(row) for row in rows))
+    lines = b"\n".join(canonical.encode(row) for row in rows)
+    # one block, since no row may be longer than a block
+    reading = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     options = json.ParseOptions(explicit_schema=declared, unexpected_field_behavior="error")
-    return json.read_json(lines, json.ReadOptions(use_threads=False), options)
+    return json.read_json(io.BytesIO(lines), reading, options)
 
 
 def read(path: Path, table: str) -> list[Row]:

@@ -168,9 +168,8 @@ def load(
                 continue
             record = receipts.resolve(line, store, path)
             if record.contract != registered.contract:
-                raise EvidenceError(f"the record of {line.key} belongs to another contract", _again(path))
-            if record.stratum != (design["stratum"] if line.key.stage == "challengers" else ""):
-                raise EvidenceError(f"the record of {line.key} names another stratum than the registered", _again(path))
+                remedy = store.run_again(line.key, line.attempt)
+                raise EvidenceError(f"the record of {line.key} belongs to another contract", remedy)
             found[line.key] = record
     ordered = _in_order([found[key] for key in sorted(found, key=_place)])
     episodes = tuple(_open(record, listed[record.key], objects, store) for record in ordered)
@@ -246,16 +245,14 @@ def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
 def _check_checkpoint(
     layout: Layout, registered: Registered, episodes: Sequence[Episode], body: Mapping[str, Any]
 ) -> None:
-    """The checkpoint is the one that the registered rule cuts from its target's transcript."""
+    """The checkpoint is the one that the registered rule cuts from the target's transcript."""
+    target = next(episode for episode in episodes if episode.key.stage == "target")
     rule = registered.config("information")["checkpoint"]
-    for episode in episodes:
-        if episode.digest == body["target_record"]:
-            expected = cut(registered.contract, rule, episode.digest, episode.transcript)
-            if body != expected:
-                raise EvidenceError(
-                    f"the checkpoint {layout.checkpoint} is not what its rule cuts from the target's transcript",
-                    _again(layout.checkpoint),
-                )
+    if body != cut(registered.contract, rule, target.digest, target.transcript):
+        raise EvidenceError(
+            f"the checkpoint {layout.checkpoint} is not what its rule cuts from the target's transcript",
+            _again(layout.checkpoint),
+        )
 
 
 def _check_scores(

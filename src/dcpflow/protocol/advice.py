@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dcpflow.protocol.intervals import smallest_zero_hit_sample, zero_hit_upper_bound
+from dcpflow.protocol.registered import KEY_OF_FIELD
 from dcpflow.protocol.registration import (
     EMPIRICAL_BERNSTEIN,
     NO_REPLACEMENT,
@@ -27,7 +28,8 @@ class Caution:
     """A registered value that deserves a second look.
 
     Attributes:
-        key: Field of :class:`~dcpflow.protocol.registration.Registration`.
+        key: Field of :class:`~dcpflow.protocol.registration.Registration`, or ``sealed_units``. As text it is named
+            by its key in the configuration.
         value: What was registered.
         advice: What to consider.
     """
@@ -37,7 +39,7 @@ class Caution:
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.key} = {self.value!r}: {self.advice}"
+        return f"{KEY_OF_FIELD.get(self.key, self.key)} = {self.value!r}: {self.advice}"
 
 
 def registration_warnings(reg: Registration, sealed_units: int | None = None) -> tuple[Caution, ...]:
@@ -103,7 +105,7 @@ def _pairs(reg: Registration) -> Iterator[Caution]:
             yield Caution(key, n, f"the continuous interval cannot be narrow enough below {enough} pairs")
     if reg.replacement_policy == NO_REPLACEMENT:
         advice = "one pair lost in transport leaves the Evidence verdict inconclusive"
-        yield Caution("replacement_policy", reg.replacement_policy, advice)
+        yield Caution("max_feedback_replacements", reg.max_feedback_replacements, advice)
 
 
 def _neutral(reg: Registration) -> Iterator[Caution]:

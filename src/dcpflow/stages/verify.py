@@ -1,4 +1,4 @@
-"""Verifies an audit with all that its auditor has: nonce and task, besides the records."""
+"""Verifies what nonce and task alone can tell: that the evidence of an audit is what they give."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from dcpflow.stages.replay import replays
 from dcpflow.stages.scoring import scored
 
 
-def verify(job: Job) -> folder.Decided:
-    """Reach the decision again, replay every conversation, draw everything again and score every artifact again.
+def verify(job: Job) -> None:
+    """Replay every conversation, draw everything again and score every artifact again.
+
+    That the decision follows from the evidence is :func:`dcpflow.evidence.folder.verify`'s to say, without a task.
 
     Raises:
-        EvidenceError: something is missing, altered or foreign, or does not follow.
+        EvidenceError: something is missing, altered or foreign, or is not what nonce and task give.
     """
-    decided = folder.verify(job.layout)
-    evidence = decided.evidence
+    evidence = folder.read(job.layout, folder.receipts(job.layout), folder.scores(job.layout))
     replayed = {e.digest: replays(job.bench, e.record, e.transcript) for e in evidence.view.episodes}
     if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
         path = job.layout.evidence / "manifest.json"
@@ -33,7 +34,6 @@ def verify(job: Job) -> folder.Decided:
         )
     for phase in evidence.view.scores:
         score_again(job, phase, evidence.view)
-    return decided
 
 
 def score_again(job: Job, phase: str, view: AuditView) -> None:

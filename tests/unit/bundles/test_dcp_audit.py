@@ -378,6 +378,7 @@ def nested(depth: int) -> bytes:
     ],
 )
 def test_a_hostile_payload_is_refused_with_its_rule(bundle: Path, data: bytes, rule: str) -> None:
+    """Pitfall B6 among others."""
     put(bundle, "registration", data)
     error = refused(bundle)
     assert (error.file, error.rule) == ("payload/registration.json", rule)

@@ -211,6 +211,7 @@ def replaced_pair(case: Case, number: int, by: int = 1) -> Case:
 
 
 def test_a_lost_pair_is_analysed_through_its_replacement(convincing: Case) -> None:
+    """Pitfall B12."""
     found = document(replaced_pair(convincing, 4))
     assert found["gate3"]["pairs"] == {"registered": 30, "analysed": 30}
     assert found["gate3"]["replaced"] == {"pairs": 1, "null_pairs": 0}

@@ -503,6 +503,12 @@ def seal(case: Case) -> Case:
     return case
 
 
+def small_core_case(**registration: Any) -> Case:
+    """A Core case that certifies with few records: 80 attempts, four units."""
+    controls = [control(i, noisy(0.70, 4, 0.01, seed=i + 1)) for i in range(80)]
+    return core_case(claimed=noisy(0.90, 4, 0.01), baseline=noisy(0.70, 4, 0.01), controls=controls, **registration)
+
+
 def small_evidence_case(**registration: Any) -> Case:
     """An Evidence case that certifies with few and short records: 170 pairs of each kind, two units.
 

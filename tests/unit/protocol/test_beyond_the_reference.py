@@ -31,23 +31,16 @@ from dcpflow.protocol import (
 from dcpflow.protocol.pairs import PairStatus
 from protocol.builders import (
     Case,
-    control,
-    core_case,
     decided,
     decoded,
     failed,
     lineage_empty,
     neutral_hits,
-    noisy,
     reference,
     seal,
+    small_core_case,
     small_evidence_case,
 )
-
-
-def small_core(**registration: Any) -> Case:
-    controls = [control(i, noisy(0.70, 4, 0.01, seed=i + 1)) for i in range(80)]
-    return core_case(claimed=noisy(0.90, 4, 0.01), baseline=noisy(0.70, 4, 0.01), controls=controls, **registration)
 
 
 def with_fault(case: Case, blocks: frozenset[Stake], index: int | None = None) -> Decision:
@@ -66,7 +59,7 @@ def reference_core(case: Case) -> str:
 
 def test_a_challenger_that_commits_the_claimed_artifact_has_recovered_it() -> None:
     """Also where so few units could never show it by an interval."""
-    case = small_core(inference_scope="sampled_population", ci_method="bounded_empirical_bernstein")
+    case = small_core_case(inference_scope="sampled_population", ci_method="bounded_empirical_bernstein")
     claimed = case["gate1"]["astar"]
     case["gate2"]["controls"][3] |= {
         "artifact_hash": claimed["artifact_hash"],
@@ -80,7 +73,8 @@ def test_a_challenger_that_commits_the_claimed_artifact_has_recovered_it() -> No
 
 @pytest.mark.parametrize("change", [{"per_unit": [0.1] * 4}, {"validity": "invalid"}])
 def test_the_claimed_artifact_is_never_counted_as_a_miss(change: dict[str, Any]) -> None:
-    case = small_core()
+    """Pitfall B13."""
+    case = small_core_case()
     case["gate2"]["controls"][3] |= {"artifact_hash": case["gate1"]["astar"]["artifact_hash"], **change}
     decision = decided(seal(case))
     assert reference_core(case) == "certified"
@@ -90,7 +84,7 @@ def test_the_claimed_artifact_is_never_counted_as_a_miss(change: dict[str, Any])
 
 
 def test_a_baseline_that_is_the_claimed_artifact_recovers_it() -> None:
-    case = small_core(inference_scope="sampled_population", ci_method="bounded_empirical_bernstein")
+    case = small_core_case(inference_scope="sampled_population", ci_method="bounded_empirical_bernstein")
     claimed = case["gate1"]["astar"]
     case["gate1"]["baseline"] |= {
         "artifact_hash": claimed["artifact_hash"],
@@ -101,7 +95,7 @@ def test_a_baseline_that_is_the_claimed_artifact_recovers_it() -> None:
 
 
 def test_a_baseline_with_the_claimed_digest_and_other_scores_is_a_fault() -> None:
-    case = small_core()
+    case = small_core_case()
     case["gate1"]["baseline"]["artifact_hash"] = case["gate1"]["astar"]["artifact_hash"]
     decision = decided(seal(case))
     assert reference_core(case) == "certified"
@@ -110,7 +104,7 @@ def test_a_baseline_with_the_claimed_digest_and_other_scores_is_a_fault() -> Non
 
 
 def test_one_artifact_with_two_score_records_is_remarked() -> None:
-    case = small_core()
+    case = small_core_case()
     for index in (3, 4):
         case["gate2"]["controls"][index]["artifact_hash"] = "the-same"
     decision = decided(seal(case))
@@ -122,6 +116,7 @@ def test_one_artifact_with_two_score_records_is_remarked() -> None:
 
 
 def test_a_neutral_hit_in_scope_survives_an_unrelated_fault_like_a_challengers_hit() -> None:
+    """Pitfall B8."""
     case = neutral_hits(lineage_empty(small_evidence_case()), [3])
     case["integrity"]["provenance_pass"] = False
     decision = decided(case)
@@ -161,7 +156,8 @@ def test_an_unresolved_neutral_branch_in_scope_counts_beside_a_broken_effect() -
 
 
 def test_attempts_without_an_independent_unit_are_not_one_unit() -> None:
-    case = small_core()
+    """Pitfall B7."""
+    case = small_core_case()
     for attempt in case["gate2"]["controls"][:2]:
         attempt |= {"independence_ok": False, "independent_unit_id": ""}
     decision = decided(seal(case))
@@ -174,7 +170,8 @@ def test_attempts_without_an_independent_unit_are_not_one_unit() -> None:
 
 
 def test_the_bound_without_model_failures_stands_beside_the_bound() -> None:
-    case = small_core()
+    """Pitfall B15."""
+    case = small_core_case()
     for index in range(10):
         case["gate2"]["controls"][index] = failed(case["gate2"]["controls"][index])
     decision = decided(seal(case))
@@ -206,7 +203,8 @@ def test_a_null_utility_has_to_agree_with_its_scores() -> None:
 
 
 def test_a_verifier_flaw_is_part_of_the_decision() -> None:
-    decision = decided(small_core(), verifier_flaw=True)
+    """Pitfall B2."""
+    decision = decided(small_core_case(), verifier_flaw=True)
     assert (decision.core.status, decision.core.rule) == (Status.INCONCLUSIVE, "V10")
     assert plain(decision)["verifier_flaw"] is True
 
@@ -215,7 +213,7 @@ def test_a_verifier_flaw_is_part_of_the_decision() -> None:
 
 
 def test_without_faults_our_own_evidence_needs_no_envelope() -> None:
-    parts = decoded(small_core())
+    parts = decoded(small_core_case())
     assert decide(parts.registration, parts.gate1, parts.gate2).core.status is Status.CERTIFIED
 
 
@@ -225,15 +223,15 @@ def with_hit(case: Case, index: int = 5) -> Case:
 
 
 def test_a_fault_of_core_keeps_it_from_being_certified_but_not_refuted() -> None:
-    assert with_fault(small_core(), CORE_ONLY).core.status is Status.INCONCLUSIVE
-    assert with_fault(with_hit(small_core()), CORE_ONLY).core.status is Status.REFUTED
-    assert with_fault(with_hit(small_core()), EVERY_HIT).core.status is Status.INCONCLUSIVE
+    assert with_fault(small_core_case(), CORE_ONLY).core.status is Status.INCONCLUSIVE
+    assert with_fault(with_hit(small_core_case()), CORE_ONLY).core.status is Status.REFUTED
+    assert with_fault(with_hit(small_core_case()), EVERY_HIT).core.status is Status.INCONCLUSIVE
 
 
 def test_a_fault_of_one_attempt_blocks_that_hit_alone() -> None:
     blocks = frozenset({Stake.CORE, Stake.CHALLENGER_HIT})
-    assert with_fault(with_hit(small_core(), 5), blocks, 5).core.status is Status.INCONCLUSIVE
-    assert with_fault(with_hit(small_core(), 5), blocks, 6).core.status is Status.REFUTED
+    assert with_fault(with_hit(small_core_case(), 5), blocks, 5).core.status is Status.INCONCLUSIVE
+    assert with_fault(with_hit(small_core_case(), 5), blocks, 6).core.status is Status.REFUTED
 
 
 def test_a_fault_of_the_feedback_leaves_core_alone() -> None:
@@ -277,7 +275,7 @@ def test_absurd_feedback_numbers_of_a_core_audit_do_not_crash(absurd: dict[str, 
 
 
 def test_a_decision_is_plain_data() -> None:
-    for case in (small_core(), small_evidence_case()):
+    for case in (small_core_case(), small_evidence_case()):
         record = plain(decided(case))
         assert json.loads(json.dumps(record, allow_nan=False)) == record
 

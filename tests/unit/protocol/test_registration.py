@@ -166,6 +166,7 @@ def test_margins_without_meaning_are_warned_about() -> None:
 
 
 def test_numbers_that_cannot_certify_are_warned_about() -> None:
+    """Pitfalls B16 (necessity) and pitfall B17 (pairs for a continuous interval)."""
     assert "104" in warned(necessity_claimed=True, feedback_pairs=100, alpha_neutral=0.005)["feedback_pairs"]
     assert "77" in warned(min_independent=60)["min_independent"]
     assert "77" in warned(max_attempts=70)["max_attempts"]
@@ -173,7 +174,7 @@ def test_numbers_that_cannot_certify_are_warned_about() -> None:
     assert "max_attempts" not in warned(min_independent=80, max_attempts=420)
     assert "1561" in warned(delta_null=0.02)["null_pairs"]
     assert "null_pairs" not in warned(delta_null=0.02, null_pairs=1561)
-    assert "replacement_policy" in warned()
+    assert "max_feedback_replacements" in warned()
 
 
 def test_an_inadmissible_registration_is_not_also_warned_about() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,8 @@ def test_returning_to_the_first_registration_gives_back_its_decision_byte_for_by
     assert layout.decision.read_bytes() == first
     assert len(history.entries(layout)) == 3, "what was tried in between stays in the history"
     assert history.kept_decision(layout, history.entries(layout)[0]) == first
-    assert verify(back.job).to_bytes() == first
+    assert folder.verify(layout).to_bytes() == first
+    verify(back.job)
 
 
 def test_two_amendments_are_listed_one_by_one(audit_copy: Audit) -> None:
@@ -198,6 +200,7 @@ def test_a_manifest_that_names_other_scores_is_named_by_decide(audit_copy: Audit
 def test_a_task_on_which_every_answer_scores_the_same_is_refused_before_anything_is_sealed(
     audit_copy: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Pitfall B10: a null task without sensitivity."""
     from dcpflow.tasks.sqlite_index import SqliteIndexTask
 
     monkeypatch.setattr(SqliteIndexTask, "known_solution", lambda self, *_: self.baseline({}))
@@ -217,3 +220,12 @@ def test_commitments_do_not_open_with_another_nonce(finished_audit: Audit) -> No
     other = seal.commitments(task, Nonce(os.urandom(32), ""), material)
     moved = {name for name in own if own[name] != other[name]}
     assert moved == {"nonce_commitment", "hidden_commitment", "sealed_commitment"}
+
+
+def test_a_registration_that_lacks_a_key_is_told_to_be_another_version_s(finished_audit: Audit) -> None:
+    registered = finished_audit.job.registration
+    config = {name: value for name, value in registered.config("limits").items() if name != "experiments"}
+    older = replace(registered, parts={**registered.parts, "limits": {**registered.parts["limits"], "config": config}})
+    with pytest.raises(EvidenceError, match="no key 'experiments': another version of dcpflow wrote it") as caught:
+        _ = folder.config_of(older).limits.experiments
+    assert "audit in a new results folder" in caught.value.remedy
