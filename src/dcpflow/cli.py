@@ -144,6 +144,7 @@ def _verify(options: argparse.Namespace) -> int:
         from dcpflow.stages.laboratory import Job  # noqa: PLC0415
         from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
 
+        print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
         try:
             verify_with_task(Job(path, nonce_file, found.public_randomness))
             found = found.with_task()
