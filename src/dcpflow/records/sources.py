@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from dcpflow.records import canonical
+
+Locate = Callable[[str], Path | None]
+"""From a module's dotted name to its file; None for a module that is not to be followed."""
 
 
 def source_files(module: str, inside: str = "dcpflow") -> dict[str, Path]:
@@ -21,17 +24,28 @@ def source_files(module: str, inside: str = "dcpflow") -> dict[str, Path]:
     Returns:
         File of each module, by dotted name.
     """
+    return reached(module, lambda name: installed(name) if name == inside or name.startswith(f"{inside}.") else None)
+
+
+def reached(module: str, locate: Locate) -> dict[str, Path]:
+    """The module and all that it imports, directly or not, as far as ``locate`` knows a file.
+
+    Args:
+        module: dotted name of the first module.
+        locate: which modules are followed, and where they are.
+
+    Returns:
+        File of each module, by dotted name.
+    """
     found: dict[str, Path] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or not (name == inside or name.startswith(f"{inside}.")):
-            continue
-        path = _file(name)
-        if path is None:
-            continue
-        found[name] = path
-        waiting += _imports(name, path)
+        path = locate(name) if name and name not in found else None
+        if path is not None:
+            found[name] = path
+            # importing a module runs the packages above it first
+            waiting += [name.rpartition(".")[0], *_imports(name, path)]
     return dict(sorted(found.items()))
 
 
@@ -42,32 +56,39 @@ def source_digest(module: str, inside: str = "dcpflow") -> str:
     )
 
 
-@cache
-def _file(module: str) -> Path | None:
-    """The module's file, found beside its top package without importing anything on the way."""
-    top, *below = module.split(".")
-    place = _package(top)
-    if place is None:
-        return None
-    path = place.joinpath(*below)
-    candidates = (path / "__init__.py", path.with_suffix(".py")) if below or path.is_dir() else (path,)
+def file_in(folder: Path, module: str) -> Path | None:
+    """The file of a module whose top package or file lies in a folder."""
+    path = folder.joinpath(*module.split("."))
+    candidates = (path / "__init__.py", path.parent / f"{path.name}.py")
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 @cache
-def _package(top: str) -> Path | None:
-    spec = find_spec(top)
-    if spec is None or spec.origin is None:
-        return None
-    origin = Path(spec.origin)
-    return origin.parent if origin.name == "__init__.py" else origin
+def installed(module: str) -> Path | None:
+    """The file of a module that Python finds, looked up beside its top package without importing anything."""
+    found = (file_in(folder, module) for folder in _folders(module.partition(".")[0]))
+    return next((path for path in found if path is not None), None)
+
+
+@cache
+def _folders(top: str) -> tuple[Path, ...]:
+    """The folders in which a top package or module lies: one, or several for a namespace package."""
+    try:
+        spec = find_spec(top)
+    except ValueError:  # a module without origin, such as __main__
+        return ()
+    if spec is None:
+        return ()
+    if spec.submodule_search_locations is not None:
+        return tuple(Path(place).parent for place in spec.submodule_search_locations)
+    return (Path(spec.origin).parent,) if spec.has_location and spec.origin else ()
 
 
 @cache
 def _imports(module: str, path: Path) -> tuple[str, ...]:
     """What a module imports, inside of functions too, by absolute names."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return tuple(_imported(ast.parse(path.read_bytes()).body, package))
+    return tuple(_imported(ast.parse(path.read_bytes(), str(path)).body, package))
 
 
 def _imported(statements: Sequence[ast.AST], package: str) -> Iterator[str]:

@@ -61,6 +61,13 @@ def test_an_edit_of_an_imported_module_moves_the_digest(make_package: MakePackag
     assert sources.source_digest(f"{package}.task", package) != before
 
 
+def test_an_edit_of_the_package_above_moves_the_digest_too(make_package: MakePackage) -> None:
+    package = make_package(task="")
+    before = sources.source_digest(f"{package}.task", package)
+    edit(package, "__init__")
+    assert sources.source_digest(f"{package}.task", package) != before
+
+
 def test_an_edit_of_a_module_that_is_not_imported_does_not(make_package: MakePackage) -> None:
     package = make_package(**ALL)
     before = sources.source_digest(f"{package}.task", package)
@@ -70,7 +77,7 @@ def test_an_edit_of_a_module_that_is_not_imported_does_not(make_package: MakePac
 
 def test_modules_of_other_packages_are_not_followed(make_package: MakePackage) -> None:
     package = make_package(task="import json, dcpflow.errors\nfrom dcpflow.records import canonical\n")
-    assert names(package) == ["task"]
+    assert names(package) == [package, "task"]
 
 
 def test_modules_that_import_each_other_end(make_package: MakePackage) -> None:
