@@ -10,6 +10,8 @@ from dcpflow.stages.workflow import Workflow
 
 try:
     AUDIT = Workflow.from_mapping(config)
+    # found before any rule, so that a task or an agent that is not there is told in one line
+    SOURCES = AUDIT.registered_sources
 except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 

@@ -15,7 +15,7 @@ rule seal_task:
     params:
         task=AUDIT.section("task"),
         limits=AUDIT.section("limits"),
-        sources=AUDIT.registered_sources,
+        sources=SOURCES,
     message:
         "sealing the task: public material, hidden state, sealed units, commitments"
     shell:
@@ -37,7 +37,7 @@ rule freeze_contract:
         "../envs/dcpflow.yaml"
     params:
         contract=AUDIT.contract,
-        sources=AUDIT.registered_sources,
+        sources=SOURCES,
     message:
         "freezing the contract: what an episode is"
     shell:

@@ -13,6 +13,7 @@ from dcpflow.protocol.registered import to_registration
 from dcpflow.records import plan
 from dcpflow.records.layout import Layout
 from dcpflow.stages.workflow import Workflow
+from dcpflow.tasks import task_sources
 
 # Seconds of one core that an episode of a built-in agent takes with all that follows from it, and what a run takes
 # whatever its size: such that the times which tests/benchmarks/audit_overhead.py prints come out.
@@ -24,7 +25,7 @@ def describe(audit: Workflow, cores: str) -> str:
     """The lines that ``make audit`` shows first.
 
     Raises:
-        UsageError: the registered isolation cannot be had here, or the agent or nonce is not there.
+        UsageError: the registered isolation cannot be had here, or the task, agent or nonce is not there.
     """
     design, config = audit.parts["design"], audit.config
     counts = {stage: plan.slots(stage, design) for stage in audit.stages if not plan.STAGES[stage].replaces}
@@ -38,6 +39,7 @@ def describe(audit: Workflow, cores: str) -> str:
     lines = [
         f"claim      {config.claim.id}: {config.claim.statement}",
         f"episodes   {episodes}: 1 target, {names}",
+        f"task       {config.task.name}, {len(task_sources(audit.parts['task']))} source files",
         f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
         f"isolation  {isolation}{f', {tests} ways out tried and refused' if tests else ''}",
         f"time       about {seconds:.0f} s on {workers} cores, more where the machine is busy",

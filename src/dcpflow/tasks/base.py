@@ -204,6 +204,17 @@ class Task(ABC):
     def known_solution(self, presentation: dict[str, Any], hidden: dict[str, Any]) -> str:
         """Return an artifact that solves the task, in presented names."""
 
+    def experiment_examples(self, presentation: dict[str, Any]) -> list[str]:
+        """Return valid candidates of experiments, in presented names, for those who try the task.
+
+        None are needed where an experiment takes the same candidates as a commit: then the baseline and the known
+        solutions are tried. A task whose experiments take others has to give some.
+
+        Args:
+            presentation: The episode's relabelling.
+        """
+        return []
+
     @abstractmethod
     def unit_ids(self) -> tuple[str, ...]:
         """Return the ids of the sealed scoring units, in registered order."""

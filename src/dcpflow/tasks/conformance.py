@@ -1,8 +1,7 @@
 """Whether a task keeps the promises of ``Task`` and ``Engine``, on which audits of its claims rest.
 
-It needs nothing but the interface. Candidates are the task's own baseline and the known solutions of several hidden
-states; what is refused is tried with hostile text. A task whose experiments take other candidates than artifacts also
-offers ``experiment_examples(presentation)``, a list of valid ones.
+It needs nothing but the interface. Candidates are the task's own baseline, the known solutions of several hidden states
+and its ``experiment_examples``; what is refused is tried with hostile text.
 
 What cannot be shown this way: that hidden states are spread evenly, that a presentation keeps nothing that tells
 instances apart, and that a program which is hostile to this very check behaves elsewhere as it does here.
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 from dcpflow.records.canonical import encode
 from dcpflow.tasks.base import CandidateInvalid, Engine, Task
+from dcpflow.tasks.places import place_of
 
 OTHER_DRAWS = 200
 PRESENTATIONS = 3
@@ -116,8 +116,7 @@ class _Bench:
 
     def experiments(self, presentation: dict[str, Any]) -> list[str]:
         """Candidates that experiments take."""
-        offer = getattr(self.task, "experiment_examples", None)
-        tried = [*self.artifacts(presentation), *(offer(presentation) if offer else ())]
+        tried = [*self.artifacts(presentation), *self.task.experiment_examples(presentation)]
         valid = [candidate for candidate in dict.fromkeys(tried) if self._accepted(presentation, candidate)]
         if not valid:
             raise Broken("neither the baseline nor a known solution is a valid experiment: offer experiment_examples")
@@ -565,13 +564,15 @@ def results_repeat_elsewhere(bench: _Bench) -> str:
     """Other processes, with other hash seeds, draw, say and score the same."""
     kind = type(bench.task)
     code = (
-        "import json, sys, importlib, functools\n"
+        "import functools, json, sys\n"
+        "from dcpflow.tasks import places\n"
         "from dcpflow.tasks.conformance import fingerprint\n"
-        "module, name, settings, seed = json.load(sys.stdin)\n"
-        "kind = functools.reduce(getattr, name.split('.'), importlib.import_module(module))\n"
+        "place, settings, seed = json.load(sys.stdin)\n"
+        "place = places.Place(*place)\n"
+        "kind = functools.reduce(getattr, place.attribute.split('.'), places.open_module(place))\n"
         "sys.stdout.write(fingerprint(kind(settings, seed)))\n"
     )
-    asked = json.dumps([kind.__module__, kind.__qualname__, dict(bench.task.settings), bench.task.public_seed])
+    asked = json.dumps([place_of(kind), dict(bench.task.settings), bench.task.public_seed])
     runs = [_process(code, hash_seed) for hash_seed in ("1", "2")]
     results = [run.communicate(asked) for run in runs]
     for run, (_, error) in zip(runs, results, strict=True):

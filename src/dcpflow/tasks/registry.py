@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical, sources
+from dcpflow.records import canonical
+from dcpflow.tasks import places
 from dcpflow.tasks.base import Task
 
 BUILTIN = {
@@ -24,21 +24,12 @@ def load_task(task: Mapping[str, Any]) -> Task:
     """The task that a configuration or a contract names.
 
     Args:
-        task: ``name``, ``settings`` and ``public_seed``.
+        task: ``name``, ``settings`` and ``public_seed``; :mod:`dcpflow.tasks.places` says what a name can be.
 
     Raises:
         UsageError: there is no such task, or it refuses its settings.
     """
-    module, name = _where(task)
-    try:
-        kind = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        known = ", ".join(sorted(BUILTIN))
-        raise UsageError(
-            f"task.name: {task['name']!r} cannot be loaded ({error})", f"Use one of {known}, or module:Class"
-        ) from None
-    if not (isinstance(kind, type) and issubclass(kind, Task)):
-        raise UsageError(f"task.name: {task['name']!r} is no subclass of dcpflow.tasks.base.Task")
+    kind = places.load_class(task["name"], places.find(task["name"], BUILTIN))
     try:
         return kind(task["settings"], task["public_seed"])
     except ValueError as error:
@@ -46,20 +37,10 @@ def load_task(task: Mapping[str, Any]) -> Task:
 
 
 def task_sources(task: Mapping[str, Any]) -> dict[str, str]:
-    """Digest of each source file that the task is made of, by module name; part of the contract."""
-    module, _ = _where(task)
-    inside = "dcpflow.tasks" if module.startswith("dcpflow.tasks.") else module.partition(".")[0]
-    return {
-        name: canonical.digest(path.read_bytes())
-        for name, path in sources.source_files(module, inside).items()
-        if name not in {"dcpflow.tasks", __name__}
-    }
+    """Digest of each source file that the task is made of, by module name; part of the contract.
 
-
-def _where(task: Mapping[str, Any]) -> tuple[str, str]:
-    place = BUILTIN.get(task["name"], task["name"])
-    module, colon, name = place.partition(":")
-    if not colon or not module or not name:
-        known = ", ".join(sorted(BUILTIN))
-        raise UsageError(f"task.name: there is no task {task['name']!r}", f"Use one of {known}, or module:Class")
-    return module, name
+    Raises:
+        UsageError: there is no such task.
+    """
+    files = places.source_files(places.find(task["name"], BUILTIN))
+    return {name: canonical.digest(path.read_bytes()) for name, path in files.items()}
