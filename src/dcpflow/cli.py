@@ -58,10 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
-    command = commands.add_parser("task", help="try a task against all that an audit relies on")
-    command.add_argument("check", choices=["check"])
-    command.add_argument("task", help="the name of a task that ships with dcpflow, or module:Class")
-    command.set_defaults(run=_task_check)
+    _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
 
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
@@ -110,6 +107,25 @@ def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser)
     command.add_argument("bundle", type=Path)
     command.add_argument("out", type=Path, help="the folder to make")
     command.set_defaults(run=_bundle_import)
+
+
+def _add_task(task: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
+    actions = task.add_subparsers(title="actions", required=True, metavar="ACTION")
+
+    command = actions.add_parser("new", help="write an example to start from, with configuration, nonce and test")
+    command.add_argument("name", help="of the task: lower-case letters, digits and _")
+    command.set_defaults(run=_task_new)
+
+    command = actions.add_parser(
+        "check", parents=[audit], help="try a task against all that an audit relies on; exit 1 where it fails"
+    )
+    command.add_argument(
+        "task",
+        nargs="?",
+        help="with its default settings: a shipped task, path/to/file.py:Class, module:Class or an entry point;"
+        " by default the configured task with its settings",
+    )
+    command.set_defaults(run=_task_check)
 
 
 # Each command imports what it needs: an episode job must not load what a report does.
@@ -203,11 +219,32 @@ def _bad_usage(error: UsageError) -> int:
     return 2
 
 
+def _task_new(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.new_task import new_task  # noqa: PLC0415
+
+    try:
+        made = new_task(options.name)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"wrote  {made.task}: the task, a working example to change",
+        f"       {made.config}: its audit",
+        f"       {made.nonce}: the secret of this audit; git ignores it, and nobody else should have it",
+        f"       {made.test}: its test",
+        f"next   .venv/bin/dcpflow task check --configfile {made.config}",
+        f"       .venv/bin/python -m pytest {made.test}",
+        f"       make audit CONFIG={made.config}",
+        sep="\n",
+    )
+    return None
+
+
 def _task_check(options: argparse.Namespace) -> int:
     from dcpflow.stages.trying import try_task  # noqa: PLC0415
 
-    sys.path.insert(0, str(Path.cwd()))  # a task of one's own lies in the folder that one works in
-    findings = try_task(options.task)
+    if options.task and (options.configfile or options.config):
+        return _bad_usage(UsageError("a task and a configuration were given", "Give one of them"))
+    findings = try_task({"name": options.task} if options.task else _audit(options).parts["task"])
     for finding in findings:
         print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
     return 0 if all(finding.ok for finding in findings) else 1

@@ -14,6 +14,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["thresholds.gate2.rho", "0.2", "above 0 and at most 0.05", "R6"],
     ),
     "unknown key": ({"design": {"challenger": 6}}, ["design.challenger", "unknown"]),
+    "task that is not there": (
+        {"task": {"name": "tasks/no_such.py:Task"}},
+        ["task.name", "there is no file tasks/no_such.py", "holds the Snakefile"],
+    ),
     "number as text": (
         {"thresholds": {"alpha": {"main": "1e-3"}}},
         ["thresholds.alpha.main", "1e-3", "above 0 and below 1", "1.0e-3"],

@@ -89,7 +89,8 @@ class Task(Section):
     name: str = Field(
         "sqlite_index",
         pattern=ONE_LINE,
-        description="A task that ships with dcpflow, or `module:Class` for one of your own.",
+        description="A task that ships with dcpflow, or one of your own: `path/to/file.py:Class` below the "
+        "folder of the Snakefile, `module:Class`, or the entry point of an installed package; see `docs/tasks.md`.",
     )
     settings: Mapping[str, JsonValue] = Field(
         {}, description="The task's own settings; what is left out takes the task's defaults."

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dcpflow.tasks import conformance, load_task
 from dcpflow.tasks.conformance import Finding
 
 
-def try_task(name: str) -> list[Finding]:
-    """What the conformance suite finds for a task with its default settings.
+def try_task(task: Mapping[str, Any]) -> list[Finding]:
+    """What the conformance suite finds for a task.
+
+    Args:
+        task: ``name``; ``settings`` and ``public_seed`` if they matter, as in a configuration.
 
     Raises:
-        UsageError: there is no such task.
+        UsageError: there is no such task, or it refuses its settings.
     """
-    return list(conformance.check(load_task({"name": name, "settings": {}, "public_seed": "dcpflow task check"})))
+    return list(conformance.check(load_task({"settings": {}, "public_seed": "dcpflow task check", **task})))

@@ -11,6 +11,7 @@ from agent_episodes import FOLDER, Bench, Episode, command, load
 from dcpflow.tasks.affine import AffineTask
 from dcpflow.tasks.catalyst import CatalystTask
 from dcpflow.tasks.device import DeviceTask
+from dcpflow.tasks.example.mytask import MyTask
 from dcpflow.tasks.knapsack import KnapsackTask, exchanged, greedy
 from dcpflow.tasks.sqlite_shop import SqliteShopTask
 
@@ -69,6 +70,15 @@ def test_a_misleading_channel_misleads_it(bench, monkeypatch, told):
         assert episode.score() < 0.95
         misled += episode.score(episode.decoy) == 1.0
     assert misled >= 9
+
+
+def test_the_example_that_task_new_writes_is_solved_by_its_agent(monkeypatch):
+    bench = Bench(MyTask({}, SEED), "parity_learner", 24)
+    for name in range(20):
+        assert bench.play(monkeypatch, name, "truthful").score() == 1.0
+        assert bench.play(monkeypatch, name, "neutral", told=True).score() == 1.0
+        assert bench.play(monkeypatch, name, "neutral").score() < 0.95
+        assert bench.play(monkeypatch, name, "decoy", told=True).score() < 0.95
 
 
 @pytest.mark.parametrize("channel", ["constant", "neutral"])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def test_episodes_agent_isolation_and_cost_are_named(finished_audit: Audit, backend: str) -> None:
     text = describe(finished_audit.workflow, "2")
     assert "37: 1 target, 6 challengers, 4 controls, 3 pairs, 4 null pairs, 12 misled null" in text
+    assert "sqlite_index, 4 source files" in text
     assert "index_designer" in text
     assert backend in text
     assert "calls no paid service" in text
@@ -40,6 +41,12 @@ def test_a_missing_sandbox_is_found_before_anything_runs(
     with pytest.raises(UsageError, match="apt install bubblewrap"):
         describe(audit.workflow, "1")
     assert not (audit.results / "store").exists()
+
+
+def test_a_task_that_is_not_there_is_found_before_anything_runs(new_audit: Callable[..., Audit]) -> None:
+    audit = new_audit(task={"name": "tasks/no_such.py:Task"})
+    with pytest.raises(UsageError, match=r"there is no file tasks/no_such\.py"):
+        describe(audit.workflow, "1")
 
 
 def test_an_audit_without_gate_3_names_no_pairs(finished_audit: Audit) -> None:
