@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import keyword
-import os
 import re
-import sys
+from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,14 +27,12 @@ class NewTask(NamedTuple):
         config: The configuration of its audit.
         nonce: The secret of this audit.
         test: The test.
-        place: How the configuration names the task.
     """
 
     task: Path
     config: Path
     nonce: Path
     test: Path
-    place: str
 
 
 def new_task(name: str) -> NewTask:
@@ -50,38 +47,36 @@ def new_task(name: str) -> NewTask:
         UsageError: The name is none that a module can have, or is in use; this is no checkout; or a file is in the way.
     """
     _require_free(name)
-    kind = "".join(part.capitalize() for part in name.split("_"))
     made = NewTask(
         task=Path("tasks", f"{name}.py"),
         config=Path("config", "cases", f"{name}.yaml"),
         nonce=Path("config", "nonces", f"{name}.nonce"),
         test=Path("tests", "tasks", f"test_task_{name}.py"),
-        place=f"tasks/{name}.py:{kind}Task",
     )
-    paths = (made.task, made.config, made.nonce, made.test)
     if not Path("Snakefile").is_file():
         raise UsageError(f"there is no Snakefile in {Path.cwd()}", "Run this in the folder that holds the Snakefile")
-    if standing := [str(path) for path in paths if path.exists() or path.is_symlink()]:
+    if standing := [str(path) for path in made if path.exists() or path.is_symlink()]:
         raise UsageError(f"in the way: {', '.join(standing)}", "Nothing was written: give the task another name")
-    written: list[Path] = []
-    try:
-        new_nonce(made.nonce)
-        written.append(made.nonce)
-        for path, source in ((made.task, "mytask.py"), (made.config, "mytask.yaml"), (made.test, "test_mytask.py")):
-            text = (EXAMPLE / source).read_text(encoding="utf-8")
-            text = text.replace("MyTask", f"{kind}Task").replace("mytask", name)
-            if not files.write_once(path, text.encode(), mode=0o644):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-            written.append(path)
-    except BaseException as error:
-        for path in written:
-            path.unlink()
-        if isinstance(error, OSError):
-            raise UsageError(
-                f"{error.filename}: {error.strerror}", "No file was written: move what is in the way"
-            ) from None
-        raise
+    with ExitStack() as undo:
+        try:
+            new_nonce(made.nonce)
+            undo.callback(made.nonce.unlink)
+            for path, source in ((made.task, "mytask.py"), (made.config, "mytask.yaml"), (made.test, "test_mytask.py")):
+                if not files.write_once(path, _filled(source, name), mode=0o644):
+                    raise UsageError(f"{path} exists by now", "No file was written: give the task another name")
+                undo.callback(path.unlink)
+        except OSError as error:
+            problem = f"{error.filename}: {error.strerror}"
+            raise UsageError(problem, "No file was written: move what is in the way") from None
+        undo.pop_all()
     return made
+
+
+def _filled(source: str, name: str) -> bytes:
+    """A file of the example under the author's name instead of ``mytask`` and ``MyTask``."""
+    kind = "".join(part.capitalize() for part in name.split("_"))
+    text = (EXAMPLE / source).read_text(encoding="utf-8")
+    return text.replace("MyTask", f"{kind}Task").replace("mytask", name).encode()
 
 
 def _require_free(name: str) -> None:
@@ -97,5 +92,7 @@ def _require_free(name: str) -> None:
         )
     if name in BUILTIN:
         raise UsageError(f"{name} is a task that ships with dcpflow", "Give yours another name")
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in {*sys.stdlib_module_names, "dcpflow"}:
+    spec = find_spec(name)
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or (spec is not None and spec.origin is not None):
+        # A module of that name in the task's folder would be taken for the other one.
         raise UsageError(f"{name} means something else in Python", "Give the task another name")

@@ -97,7 +97,8 @@ def test_the_test_that_is_written_passes_and_nothing_is_left_behind(checkout: Pa
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Lamp", "la-mp", "../lamp", "2lamp", "_lamp", "größe", "a" * 31, "class", "match", "json", "affine"]
+    "name",
+    ["", "Lamp", "la-mp", "../lamp", "2lamp", "_lamp", "größe", "a" * 31, "class", "match", "json", "numpy", "affine"],
 )
 def test_a_name_that_no_task_can_have_is_refused(checkout: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(checkout)
