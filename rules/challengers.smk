@@ -34,9 +34,10 @@ rule score_challengers:
         f"{LOGS}/score_challengers.log",
     conda:
         "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
     params:
         code=AUDIT.code("stages.scoring"),
     message:
         "Gate 2: sealed scores of all challengers, in random order"
     shell:
-        f"{PYTHON} scripts/score_phase.py {JOB} --phase challengers --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase challengers --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

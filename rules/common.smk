@@ -21,6 +21,8 @@ NONCE = AUDIT.config.execution.nonce_file
 # what every shell command begins with, and what every job that draws or opens something is told
 PYTHON = AUDIT.shell([sys.executable])
 JOB = AUDIT.shell(AUDIT.job_arguments)
+# artifacts that one scoring job takes at a time; fewer where the run has fewer cores
+SCORING_THREADS = 8
 CONTRACT = f"{RESULTS}/registration/contract.json"
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 

@@ -32,9 +32,10 @@ rule score_controls:
         f"{LOGS}/score_controls.log",
     conda:
         "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
     params:
         code=AUDIT.code("stages.scoring"),
     message:
         "positive controls: sealed scores beside each instance's known solution"
     shell:
-        f"{PYTHON} scripts/score_phase.py {JOB} --phase controls --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase controls --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

@@ -119,9 +119,10 @@ rule score_pairs:
         f"{LOGS}/score_pairs.log",
     conda:
         "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
     params:
         code=AUDIT.code("stages.scoring"),
     message:
         "Gate 3: sealed scores of both arms of all pairs, in random order"
     shell:
-        f"{PYTHON} scripts/score_phase.py {JOB} --phase pairs --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase pairs --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

@@ -8,5 +8,6 @@ from dcpflow.stages.scoring import score_phase
 parser = job_parser()
 parser.add_argument("--phase", required=True)
 parser.add_argument("--output", type=Path, required=True)
+parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("receipts", type=Path, nargs="+")
-run(parser, lambda given: score_phase(job(given), given.phase, given.receipts, given.output))
+run(parser, lambda given: score_phase(job(given), given.phase, given.receipts, given.output, given.threads))

@@ -88,7 +88,7 @@ class Audit:
         return found
 
     def seal(self) -> None:
-        seal.seal_task(self.results, self.section("task"), self.nonce_file, self.section("limits"))
+        seal.seal_task(self.results, self.section("task"), self.nonce_file, self.section("limits"), None)
 
     def freeze_contract(self) -> None:
         registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})

@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
     )
     command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_verify)
 
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--results", type=Path, required=True)
     shared.add_argument("--nonce-file", type=Path, required=True)
     shared.add_argument("--public-randomness", default="")
+    shared.add_argument("--data-file", type=Path)
     shared.add_argument("--stage", required=True)
     shared.add_argument("--output", type=Path, required=True)
 
@@ -148,9 +150,10 @@ def _verify(options: argparse.Namespace) -> int:
     from dcpflow.bundles.kinds import Kind  # noqa: PLC0415
     from dcpflow.bundles.verify import verify  # noqa: PLC0415
 
-    path, nonce_file = options.path, options.nonce_file
+    path, nonce_file, data_file = options.path, options.nonce_file, options.data_file
     if path is None:
-        execution = _audit(options).config.execution
+        audit = _audit(options)
+        execution, data_file = audit.config.execution, data_file or audit.data_file
         path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
     try:
         found = verify(path, _nonce_in(nonce_file))
@@ -162,7 +165,7 @@ def _verify(options: argparse.Namespace) -> int:
 
         print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
         try:
-            verify_with_task(Job(path, nonce_file, found.public_randomness))
+            verify_with_task(Job(path, nonce_file, found.public_randomness, data_file))
             found = found.with_task()
         except DcpflowError as error:
             found = found.failed(error)
@@ -244,7 +247,11 @@ def _task_check(options: argparse.Namespace) -> int:
 
     if options.task and (options.configfile or options.config):
         return _bad_usage(UsageError("a task and a configuration were given", "Give one of them"))
-    findings = try_task({"name": options.task} if options.task else _audit(options).parts["task"])
+    if options.task:
+        findings = try_task({"name": options.task})
+    else:
+        audit = _audit(options)
+        findings = try_task(audit.parts["task"], audit.data_file)
     for finding in findings:
         print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
     return 0 if all(finding.ok for finding in findings) else 1
@@ -284,7 +291,7 @@ def _run_replacement(options: argparse.Namespace) -> None:
 def _job(options: argparse.Namespace) -> Job:
     from dcpflow.stages.laboratory import Job  # noqa: PLC0415
 
-    return Job(options.results, options.nonce_file, options.public_randomness)
+    return Job(options.results, options.nonce_file, options.public_randomness, options.data_file)
 
 
 def _audit(options: argparse.Namespace) -> Workflow:

@@ -100,6 +100,13 @@ class Task(Section):
         pattern=ONE_LINE,
         description="Seed of the public material. Hidden values come from the nonce instead.",
     )
+    data_file: str | None = Field(
+        None,
+        pattern=ONE_LINE,
+        exclude=True,
+        description="File of the data set, for a task that reads one; `null` for what `dcpflow data fetch` keeps. Not "
+        "registered: the digest of its content is.",
+    )
 
 
 class Agent(Section):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.tasks.base import CandidateInvalid, Engine, Task
-from dcpflow.tasks.evaluator import Answer, Evaluator, EvaluatorDied
+from dcpflow.tasks.evaluator import Evaluator, EvaluatorDied
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def score(
     artifacts: Sequence[Artifact],
     seconds: float,
     memory_mb: int,
+    workers: int = 1,
 ) -> list[Score]:
     """Score artifacts in the given order, each in a fresh child process.
 
@@ -62,32 +64,41 @@ def score(
         artifacts: in the order in which to score; it is random and says nothing about arms.
         seconds: wall and CPU time for one artifact.
         memory_mb: memory for one artifact.
+        workers: how many are scored at a time; it changes no score.
 
     Raises:
         EvidenceError: the task returned something that is no score: a fault of the task, not of the artifact.
     """
-    return [
-        _one(task, engine, sealed, hidden[artifact.instance], artifact, seconds, memory_mb) for artifact in artifacts
-    ]
+
+    def begun(artifact: Artifact) -> Evaluator:
+        presentation, state = task.presentation(bytes.fromhex(artifact.presentation)), hidden[artifact.instance]
+        evaluator = Evaluator(
+            lambda: lambda request: engine.score(presentation, str(request["candidate"]), state, sealed),
+            seconds,
+            memory_mb,
+        )
+        evaluator.send({"candidate": artifact.data.decode("utf-8")})
+        return evaluator
+
+    found: list[Score] = []
+    running: deque[Evaluator] = deque()
+    try:
+        for artifact in artifacts:
+            if len(running) == workers:
+                found.append(_finished(task, running.popleft()))
+            running.append(begun(artifact))
+        while running:
+            found.append(_finished(task, running.popleft()))
+    finally:
+        for evaluator in running:
+            evaluator.close()
+    return found
 
 
-def _one(
-    task: Task,
-    engine: Engine,
-    sealed: dict[str, Any],
-    hidden: dict[str, Any],
-    artifact: Artifact,
-    seconds: float,
-    memory_mb: int,
-) -> Score:
-    presentation = task.presentation(bytes.fromhex(artifact.presentation))
-
-    def prepare() -> Answer:
-        return lambda request: engine.score(presentation, str(request["candidate"]), hidden, sealed)
-
-    with Evaluator(prepare, seconds, memory_mb) as evaluator:
+def _finished(task: Task, scoring: Evaluator) -> Score:
+    with scoring as evaluator:
         try:
-            units = evaluator.ask({"candidate": artifact.data.decode("utf-8")})
+            units = evaluator.answer()
         except CandidateInvalid as error:
             return Score("invalid", str(error), {})
         except EvaluatorDied as error:

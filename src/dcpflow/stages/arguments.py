@@ -12,17 +12,18 @@ from dcpflow.stages.laboratory import Job
 
 
 def job_parser(**options: bool) -> argparse.ArgumentParser:
-    """A parser for what every job is told: the results folder, the nonce, public randomness."""
+    """A parser for what every job is told: the results folder, the nonce, public randomness, data."""
     parser = argparse.ArgumentParser(**options)  # type: ignore[arg-type]
     parser.add_argument("--results", type=Path, required=True, help="the results folder")
     parser.add_argument("--nonce-file", type=Path, required=True, help="the file of the sealed nonce")
     parser.add_argument("--public-randomness", default="", help="given by an auditor or a beacon after registration")
+    parser.add_argument("--data-file", type=Path, help="file of the task's data set; by default the downloaded one")
     return parser
 
 
 def job(options: argparse.Namespace) -> Job:
     """The job that the arguments describe."""
-    return Job(options.results, options.nonce_file, options.public_randomness)
+    return Job(options.results, options.nonce_file, options.public_randomness, options.data_file)
 
 
 def run(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], None]) -> None:

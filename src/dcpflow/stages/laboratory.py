@@ -12,12 +12,14 @@ from dcpflow.episodes.arms import Bench
 from dcpflow.episodes.episode import Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation, refuse_mounted
+from dcpflow.errors import UsageError
 from dcpflow.records import canonical, registration
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 from dcpflow.tasks import load_task
+from dcpflow.tasks.base import Task
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,14 @@ class Job:
         results: the results folder.
         nonce_file: the sealed nonce.
         public_randomness: given after registration, or empty.
+        data_file: file of the task's data set, where it reads one that is not in the download cache.
         history: prefix of the target run from which branches continue.
     """
 
     results: Path
     nonce_file: Path
     public_randomness: str
+    data_file: Path | None = None
     history: tuple[dict[str, Any], ...] = ()
 
     @cached_property
@@ -62,9 +66,28 @@ class Job:
         return EpisodeStore(self.layout.store, self.contract.digest)
 
     @cached_property
+    def task(self) -> Task:
+        """The contract's task, with the libraries and data that it was sealed with.
+
+        Raises:
+            UsageError: they are others here, so that results could not be compared.
+        """
+        task = load_task(self.contract.config("task"), self.data_file)
+        registered, here = self.contract.parts["task"]["seal"]["engine"], task.engine_identity()
+        if differing := sorted(key for key in registered.keys() | here if registered.get(key) != here.get(key)):
+            told = "; ".join(
+                f"{key}: {here.get(key, 'none')}, registered {registered.get(key, 'none')}" for key in differing
+            )
+            raise UsageError(
+                f"the results of the task {task.name} depend on what is different here: {told}",
+                "Install the registered versions, or give the registered data (task.data_file)",
+            )
+        return task
+
+    @cached_property
     def bench(self) -> Bench:
         """The task as the episodes' channels need it."""
-        return Bench(self.layout, self.contract, load_task(self.contract.config("task")), self.draws)
+        return Bench(self.layout, self.contract, self.task, self.draws)
 
     @cached_property
     def laboratory(self) -> Laboratory:

@@ -16,7 +16,6 @@ from dcpflow.scoring.scorer import Artifact, Score, score
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.seal import SEALED_SCHEMA, hidden_of, to_score_with
-from dcpflow.tasks import load_task
 from dcpflow.tasks.base import Task
 
 
@@ -33,7 +32,7 @@ class _Wanted:
     artifact: Artifact
 
 
-def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) -> None:
+def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path, workers: int = 1) -> None:
     """Score every artifact of a phase, and the task's own artifacts that it is compared with.
 
     Args:
@@ -41,15 +40,20 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path) ->
         phase: ``target``, ``challengers``, ``controls`` or ``pairs``; names the random order.
         receipts: receipts of the whole phase.
         output: the score file.
+        workers: how many artifacts are scored at a time.
     """
     records = resolved(job, receipts)
-    rows = scored(job, phase, records, _opened(job))
+    rows = scored(job, phase, records, _opened(job), workers)
     inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
     scores.write(output, job.contract.digest, inputs, rows)
 
 
 def scored(
-    job: Job, phase: str, records: Sequence[EpisodeRecord], material: Mapping[str, Any] | None = None
+    job: Job,
+    phase: str,
+    records: Sequence[EpisodeRecord],
+    material: Mapping[str, Any] | None = None,
+    workers: int = 1,
 ) -> list[ScoreRow]:
     """The scores of a phase's artifacts.
 
@@ -58,8 +62,9 @@ def scored(
         phase: as in :func:`score_phase`.
         records: the phase's episodes.
         material: ``units`` and ``hidden`` of the audited instance; by default what follows from the nonce.
+        workers: how many artifacts are scored at a time.
     """
-    task = load_task(job.contract.config("task"))
+    task = job.task
     wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
     limits = job.contract.config("limits")
     opened = material or to_score_with(task, job.draws.nonce)
@@ -77,6 +82,7 @@ def scored(
         [wanted[index].artifact for index in order],
         limits["experiment_seconds"],
         limits["memory_mb"],
+        workers,
     )
     position = {index: place for place, index in enumerate(order)}
     return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]

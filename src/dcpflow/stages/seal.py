@@ -21,7 +21,9 @@ SEALED_SCHEMA = "dcpflow.sealed/1"
 PROBED_INSTANCE = "null-sensitivity"
 
 
-def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limits: dict[str, int]) -> None:
+def seal_task(
+    results: Path, task_config: dict[str, Any], nonce_file: Path, limits: dict[str, int], data_file: Path | None
+) -> None:
     """Make the task's public material and seal the rest.
 
     Args:
@@ -29,11 +31,12 @@ def seal_task(results: Path, task_config: dict[str, Any], nonce_file: Path, limi
         task_config: the configured ``task`` section.
         nonce_file: the sealed nonce.
         limits: the registered limits, for the scorer.
+        data_file: file of the task's data set, where it reads one that is not in the download cache.
 
     Raises:
         UsageError: the task cannot tell a solution from the baseline, so that no null study on it means anything.
     """
-    layout, nonce, task = Layout(results), Nonce.read(nonce_file), load_task(task_config)
+    layout, nonce, task = Layout(results), Nonce.read(nonce_file), load_task(task_config, data_file)
     public = task.public_material()
     public_files.write(layout, public)
     hidden = hidden_of(task, nonce, plan.MAIN)
@@ -105,10 +108,12 @@ def _require_sensitivity(task: Task, nonce: Nonce, public: dict[str, bytes], lim
     artifacts = [
         Artifact(canonical.digest(text.encode()), text.encode(), seed.hex(), PROBED_INSTANCE) for text in texts
     ]
+    engine, sealed = task.open(public), sealed_of(task, nonce)
+    engine.warm(sealed)
     found = score(
         task,
-        task.open(public),
-        sealed_of(task, nonce),
+        engine,
+        sealed,
         {PROBED_INSTANCE: hidden},
         artifacts,
         limits["experiment_seconds"],

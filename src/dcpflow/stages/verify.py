@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,7 +51,7 @@ def score_again(job: Job, phase: str, view: AuditView) -> None:
         }
 
     records = [episode.record for episode in view.of(*plan.PHASES[phase])]
-    expected, found = known(scored(job, phase, records)), known(view.scores[phase])
+    expected, found = known(scored(job, phase, records, workers=os.cpu_count() or 1)), known(view.scores[phase])
     path = job.layout.scores(phase)
     remedy = f"To score again: rm -f '{path}' and run snakemake again"
     if expected.keys() != found.keys():

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dcpflow.agents.launch import agent_sources
@@ -44,6 +44,12 @@ class Workflow:
     def logs(self) -> str:
         """The folder of this audit's log files."""
         return str(PurePosixPath("logs", self.results.lstrip("/")))
+
+    @property
+    def data_file(self) -> Path | None:
+        """The file of the task's data set, where the configuration names one."""
+        name = self.config.task.data_file
+        return Path(name) if name else None
 
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
@@ -128,6 +134,8 @@ class Workflow:
         arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
         if execution.public_randomness:
             arguments += ["--public-randomness", execution.public_randomness]
+        if self.data_file:
+            arguments += ["--data-file", str(self.data_file)]
         return arguments
 
     @staticmethod

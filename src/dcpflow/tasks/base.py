@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 
 class CandidateInvalid(Exception):
@@ -100,11 +101,15 @@ class Task(ABC):
         name: The task's registered name.
         settings: The complete settings: the defaults, overridden by what was given.
         public_seed: The public seed, any non-empty string.
+        reads_data: Whether it reads a data set; the constructor of such a task also takes ``data_file``.
+        data_file: The file that it reads then; None for the one in the download cache, and where it reads none.
     """
 
     name: str
     settings: Mapping[str, object]
     public_seed: str
+    reads_data: ClassVar[bool] = False
+    data_file: Path | None = None
 
     @abstractmethod
     def __init__(self, settings: Mapping[str, object], public_seed: str) -> None:
@@ -123,9 +128,14 @@ class Task(ABC):
     def default_settings() -> dict[str, object]:
         """Return every setting with its default."""
 
+    def again(self) -> Task:
+        """Return the same task, made anew: it has met nothing that this one has."""
+        given = {"data_file": self.data_file} if self.reads_data else {}
+        return type(self)(self.settings, self.public_seed, **given)
+
     @abstractmethod
     def engine_identity(self) -> dict[str, str]:
-        """Return the library versions that measured results depend on; part of the task's recorded source."""
+        """Return the versions of libraries and the digests of data that results depend on; part of the contract."""
 
     @abstractmethod
     def action_schemas(self) -> dict[str, dict[str, Any]]:

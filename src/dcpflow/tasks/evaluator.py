@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -52,6 +53,7 @@ class Evaluator:
         self._memory_mb = memory_mb
         self._waiting = waiting
         self._child: tuple[int, socket.socket] | None = None
+        self._deadline = 0.0
         self._pending = b""
 
     def start(self) -> None:
@@ -66,10 +68,22 @@ class Evaluator:
             EvaluatorDied: the child ran into a limit or crashed.
             RuntimeError: our own code failed in the child; the text is its traceback.
         """
+        self.send(request)
+        return self.answer()
+
+    def send(self, request: Request) -> None:
+        """Hand a request over; the child works on it until ``answer`` is called."""
+        _, channel = self._child = self._child or self._fork()
+        self._deadline = time.monotonic() + self._seconds
+        # a child that is gone already is found out by ``answer``
+        with contextlib.suppress(OSError):
+            channel.sendall(json.dumps(request).encode() + b"\n")
+
+    def answer(self) -> Any:
+        """The child's answer to the request that was sent; raises as ``ask``."""
         _, channel = self._child = self._child or self._fork()
         try:
-            channel.sendall(json.dumps(request).encode() + b"\n")
-            answer = self._line(channel, time.monotonic() + self._seconds)
+            answer = self._line(channel, self._deadline)
         except (OSError, EOFError, TimeoutError) as error:
             late = isinstance(error, TimeoutError)
             self.close()
