@@ -87,6 +87,21 @@ def test_a_decoy_misleads_it_although_it_was_told_the_truth(yacht, ionosphere, m
         assert misled >= least
 
 
+def test_it_measures_the_rows_on_which_its_trees_disagree_most(yacht, monkeypatch):
+    first = Episode(yacht, "doubt", "truthful").hello["E0"]
+    buyer = yacht.module.Buyer(first, "seed")
+    doubt = {row: place for place, row in enumerate(sorted(first["table"]))}
+    monkeypatch.setattr(yacht.module, "CONSIDERED", 1_000)
+    monkeypatch.setattr(buyer, "forest", lambda labels: [0, 1])
+    monkeypatch.setattr(buyer, "vote", lambda tree, row: [float(tree * doubt[row])])
+    rows = sorted((row for row in first["table"] if row not in first["labels"]), key=doubt.get)
+    assert set(buyer.next_rows(False)) == set(rows[-4:])
+    buyer.learn(rows[-4:], ["001.000"] * 4, False)
+    assert set(buyer.next_rows(False)) == set(rows[-8:-4])
+    # By chance, any rows.
+    assert len({frozenset(buyer.next_rows(True)) for _ in range(5)}) == 5
+
+
 # --- history, budget, channel ------------------------------------------------------------------------------
 
 

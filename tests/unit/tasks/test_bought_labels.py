@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -588,6 +590,25 @@ def test_the_largest_artifact_is_scored_within_the_registered_limits(data_file: 
     assert found[1] == found[2]
     here = [engine.score(shown, text, hidden, sealed) for text in texts]
     assert [one.units for one in found[1]] == here
+
+
+def test_experiments_load_no_library_for_models_and_a_warm_scorer_loads_no_more(data_file: Find) -> None:
+    code = (
+        "import json, sys\nfrom pathlib import Path\nfrom dcpflow.tasks.yacht import YachtTask\n"
+        "task = YachtTask({}, 'seed', Path(sys.argv[1]))\nengine = task.open(task.public_material())\n"
+        "shown, hidden, sealed = (draw(bytes(32)) for draw in (task.presentation, task.hidden, task.sealed))\n"
+        "task.engine_identity(), engine.warm()\n"
+        "for text in task.experiment_examples(shown):\n"
+        "    engine.experiment(shown, text, hidden), engine.neutral(shown, text)\n"
+        "early = sorted(sys.modules)\nengine.warm(sealed)\nwarm = set(sys.modules)\n"
+        "engine.score(shown, task.known_solution(shown, hidden), hidden, sealed)\n"
+        "engine.score(shown, task.baseline(shown), hidden, sealed)\n"
+        "print(json.dumps([early, sorted(set(sys.modules) - warm)]))"
+    )
+    arguments = [sys.executable, "-c", code, str(data_file("yacht"))]
+    early, late = json.loads(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+    assert not {name.partition(".")[0] for name in early} & {"sklearn", "numpy", "scipy", "joblib", "threadpoolctl"}
+    assert late == []
 
 
 @pytest.mark.parametrize("kind", [QuickYacht, QuickIonosphere], ids=lambda kind: kind.name)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dcpflow.errors import UsageError
 from dcpflow.tasks import models
@@ -244,6 +245,25 @@ def test_predictions_do_not_depend_on_the_number_of_threads_or_the_hash_seed() -
     assert [run.returncode for run in runs] == [0, 0]
     here = [[value.hex() for value in models.predict(model, *given)] for model in GOOD for given in data]
     assert json.loads(results[0]) == json.loads(results[1]) == here
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_a_model_is_fitted_and_asked_on_one_thread(monkeypatch: pytest.MonkeyPatch, classes: bool) -> None:
+    threads: list[int] = []
+
+    class Model:
+        def fit(self, *_: Any) -> None:
+            threads.extend(library["num_threads"] for library in threadpool_info())
+
+        def predict(self, wanted: Any) -> Any:
+            self.fit()
+            return np.zeros(len(wanted))
+
+    monkeypatch.setattr(models, "_build", lambda *_: Model())
+    with threadpool_limits(2):
+        models.predict({"kind": "constant"}, points(3), [1.0, 2.0, 3.0], points(3), classes)
+        assert 2 in {library["num_threads"] for library in threadpool_info()}
+    assert set(threads) == {1}
 
 
 def test_a_kernel_that_does_not_converge_ends_by_its_steps_and_not_by_the_clock() -> None:
