@@ -626,9 +626,9 @@ def test_the_known_solution_is_better_than_the_baseline_and_in_time(task: Bought
     baseline = engine.score(shown, task.baseline(shown), hidden, sealed)[UNIT]
     seconds, scores = [], set()
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.process_time()
         scores.add(engine.score(shown, task.known_solution(shown, hidden), hidden, sealed)[UNIT])
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert scores.pop() > baseline + 0.5
     assert not scores
     assert min(seconds) < 2 * SCORE_MS / 1_000
