@@ -165,6 +165,17 @@ def read(name: str, data_file: Path | None = None) -> list[Row]:
     return parse(name, data, str(path))
 
 
+def find(name: str, folder: Path) -> Path | None:
+    """The first file in a folder that holds a data set, whatever it is called; None if there is none."""
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        try:
+            read(name, path)
+        except UsageError:
+            continue
+        return path
+    return None
+
+
 def parse(name: str, data: bytes, where: str) -> list[Row]:
     """The rows of a data set from the bytes of a file; see :func:`read`.
 
