@@ -155,6 +155,22 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+REAL_DATA = {"yacht": "yacht_hydrodynamics.csv", "ionosphere": "ionosphere.csv", "dry-bean": "dry_bean.csv.gz"}
+
+
+@pytest.fixture(scope="session")
+def data_file() -> Callable[[str], Path]:
+    """Where a real data set, by its name, lies beside this checkout; without the folder the test is skipped."""
+
+    def find(name: str) -> Path:
+        folder = ROOT.parent / "shared" / "data"
+        if not folder.is_dir():
+            pytest.skip("there is no folder with real data beside this checkout")
+        return folder / REAL_DATA[name]
+
+    return find
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: many tests wait for a process or a limit most of their time."""

@@ -32,6 +32,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from dcpflow.errors import UsageError
 from dcpflow.tasks import data_sets, models
 from dcpflow.tasks.base import CandidateInvalid, Engine
 from dcpflow.tasks.chance import Stream, secret_stream
@@ -74,9 +75,9 @@ class Sizes(NamedTuple):
 
     Attributes:
         rows: Rows of the table, from 20 to 240.
-        known: Those of them whose label is given, from 2 to 50.
+        known: Those of them whose label is given, from 2 to 50, and not all.
         batch: Rows that an experiment measures, from 1 to 20.
-        held_out: Rows that are scored, from 20 to those that the table leaves.
+        held_out: Rows that are scored, from 20 to those that the table leaves and that have no twin in it.
         error_percent: Error of measurement in percent, from 0 to 20.
     """
 
@@ -113,7 +114,8 @@ class BoughtLabelsTask(JsonTask):
         """
         super().__init__(settings, public_seed)
         self.data_file = data_file
-        rows, known = self.number("rows", 20, 240), self.number("known", 2, 50)
+        rows = self.number("rows", 20, 240)
+        known = self.number("known", 2, min(50, rows - 1))
         left = DATA_SETS[self.data_set].rows - rows
         unknown = rows - known
         self._sizes = Sizes(
@@ -229,6 +231,9 @@ class BoughtLabelsTask(JsonTask):
 
         Returns:
             ``inputs``, scaled as the table's, and ``labels`` as stored, of each row.
+
+        Raises:
+            UsageError: There are fewer such rows than the settings ask for.
         """
         kept = [(place, float(low), float(high)) for place, low, high in self._table["columns"]]
         offered = {tuple(row) for row in self._table["inputs"]}
@@ -239,6 +244,12 @@ class BoughtLabelsTask(JsonTask):
             inputs = _scaled(row, kept)
             if len(chosen) < self._sizes.held_out and tuple(inputs) not in offered:
                 chosen.append((inputs, self._label(row.label)))
+        if len(chosen) < self._sizes.held_out:
+            raise UsageError(
+                f"task.settings: setting held_out must be at most {len(chosen)} here, not {self._sizes.held_out}: "
+                f"of the {len(rest)} rows that the table leaves, the others have the inputs of a row in it",
+                "Lower held_out",
+            )
         return {"inputs": [inputs for inputs, _ in chosen], "labels": [label for _, label in chosen]}
 
     def presentation(self, seed: bytes) -> dict[str, Any]:

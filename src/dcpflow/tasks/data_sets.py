@@ -192,7 +192,7 @@ def parse(name: str, data: bytes, where: str) -> list[Row]:
     try:
         rows = sorted(_rows(wanted, _text(data)))
         differences = list(_differences(wanted, rows))
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         differences = [str(error)]
     if differences:
         more = f" and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
@@ -213,32 +213,50 @@ def _text(data: bytes) -> str:
     """The text of a file, unpacked if it is packed.
 
     Raises:
-        ValueError: it is too large or no text, or the archive holds no table.
-        OSError, EOFError, zipfile.BadZipFile: it cannot be unpacked.
+        ValueError: it is too large, no text or cannot be unpacked, or the archive holds no table.
+    """
+    try:
+        data = _unpacked(data)
+    except ValueError:
+        raise
+    except Exception as error:  # the libraries have many words for broken, encrypted and unknown packings
+        raise ValueError(f"it cannot be unpacked ({ascii(str(error))[:80]})") from None
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is no text (byte {error.start + 1} is not UTF-8)") from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The bytes of a packed file, but no more than one above the most; other bytes as they are.
+
+    Raises:
+        ValueError: the archive holds no table.
+        Exception: it is broken, or packed in an unknown way.
     """
     if data.startswith(b"\x1f\x8b"):
         with gzip.open(io.BytesIO(data)) as file:
-            data = file.read(MAX_BYTES + 1)
-    elif data.startswith(b"PK"):
+            return file.read(MAX_BYTES + 1)
+    if data.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             tables = [member for member in archive.namelist() if member.lower().endswith(_SUFFIXES)]
             if not tables:
                 raise ValueError(f"the archive holds no file that ends with {', '.join(_SUFFIXES)}")
             with archive.open(sorted(tables)[0]) as file:
-                data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES} bytes")
-    return data.decode("utf-8-sig")
+                return file.read(MAX_BYTES + 1)
+    return data
 
 
 def _rows(wanted: DataSet, text: str) -> Iterator[Row]:
     """The rows of a text.
 
     Raises:
-        ValueError: a line has another number of values, or a value is no number.
+        ValueError: a line has another number of values, or a value is no number, or there are far too many rows.
     """
-    first = True
-    for number, line in enumerate(text.splitlines(), 1):
+    first, found = True, 0
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
         # ARFF has its headings and remarks on lines of their own
         if not line.strip() or line.lstrip().startswith(("@", "%", "#")):
             continue
@@ -254,6 +272,9 @@ def _rows(wanted: DataSet, text: str) -> Iterator[Row]:
         else:
             if not all(map(math.isfinite, inputs)) or label in _NOT_FINITE:
                 raise ValueError(f"line {number} has a value that is not finite")
+            found += 1
+            if found > 2 * wanted.rows:
+                raise ValueError(f"more than {2 * wanted.rows} rows (expected {wanted.rows})")
             yield Row(inputs, label)
         first = False
 

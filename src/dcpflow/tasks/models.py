@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]
 
+_STEPS = 200_000
+"""Most steps of a kernel model's fit: some need millions, and would be ended by the clock on slow machines only."""
+
 _FOREST: Mapping[str, Range] = {"trees": (1, 200), "seed": (0, 9999)}
 KINDS: Mapping[str, Mapping[str, Range]] = {
     "constant": {},
@@ -143,7 +146,8 @@ def _build(description: Mapping[str, Any], classes: bool) -> Any:
             given = {"C": 10.0**-power, "max_iter": 1_000} if classes else {"alpha": 10.0**power}
         case "kernel":
             kinds = svm.SVR, svm.SVC
-            given = {"C": 10.0 ** description["log10_cost"], "gamma": 10.0 ** description["log10_gamma"]}
+            cost, gamma = 10.0 ** description["log10_cost"], 10.0 ** description["log10_gamma"]
+            given = {"C": cost, "gamma": gamma, "max_iter": _STEPS}
         case trees:
             kinds = {
                 "extra_trees": (ensemble.ExtraTreesRegressor, ensemble.ExtraTreesClassifier),

@@ -11,7 +11,7 @@ import sys
 
 TREES, TRIES, FOLDS = 12, 8, 5  # of one forest; random splits of which the best is taken; of a cross-validation
 CONSIDERED = 60  # rows among which those in doubt are looked for
-COHERENT, NOTHING = 0.2, 1e-9  # what labels explain of each other if they are measurements; what rounding leaves
+COHERENT, NOTHING = 0.2, 1e-7  # what labels explain of each other if they are measurements; what rounding leaves
 
 
 class Channel:
