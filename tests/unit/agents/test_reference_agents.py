@@ -35,7 +35,7 @@ def knapsack():
     return Bench(KnapsackTask({}, SEED), "packer", 2, candidates=2)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", [*AGENTS, "label_buyer"])
 def test_the_file_is_small_and_stands_alone(agent):
     source = (FOLDER / f"{agent}.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) < 150
