@@ -2,12 +2,15 @@
 # All paths are relative, so that the checkout may lie in a folder with blanks in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help audit demo test check check-workflow check-code check-types check-docs lock clean environment
+.PHONY: help audit demo cases test check check-workflow check-code check-types check-docs lock clean environment
 
 # Where the work is done.
 CORES ?= all
 # A file below config/cases with what differs from config/config.yaml.
 CONFIG ?=
+# The published cases to run, all by default, and a folder with files of their data sets if they cannot be downloaded.
+CASES ?=
+DATA ?=
 # `ISOLATION=none` runs the agents without a sandbox; the audit then ends inconclusive.
 ISOLATION ?=
 # The interpreter that the environment is made with; by default the first one that is new enough.
@@ -28,6 +31,7 @@ OPTIONS = $(if $(CONFIG),--configfile '$(CONFIG)') \
 help:
 	@echo 'make audit   run the default audit (CORES=4, CONFIG=config/cases/NAME.yaml, ISOLATION=none)'
 	@echo 'make demo    the same with few episodes'
+	@echo 'make cases   the published cases and the table of their decisions (CASES="device yacht", DATA=folder)'
 	@echo 'make test    all tests (PYTEST_ARGS="-k name")'
 	@echo 'make check   linters, formatters and types'
 	@echo 'make lock    resolve requirements.lock anew (needs uv)'
@@ -40,6 +44,9 @@ audit: environment
 
 demo: CONFIG = config/cases/demo.yaml
 demo: audit
+
+cases: environment
+	@$(RUN) $(BIN)/dcpflow cases --cores '$(CORES)' $(if $(DATA),--data-folder '$(DATA)') $(CASES)
 
 test: environment
 	@$(RUN) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)

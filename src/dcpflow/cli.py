@@ -61,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
 
+    _add_cases(commands)
+
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
     command.add_argument("file", type=Path)
@@ -92,6 +94,20 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--earlier", type=Path, nargs="+", required=True)
     command.set_defaults(run=_run_replacement)
     return parser
+
+
+def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("cases", help="run the published cases and print the table of their decisions")
+    command.add_argument("names", nargs="*", metavar="NAME", help="cases to run; by default all")
+    command.add_argument("--cores", default="all", help="a number, or all")
+    command.add_argument("--data-folder", type=Path, help="where files of the data sets lie; by default: downloaded")
+    command.set_defaults(run=_cases)
+
+    command = commands.add_parser("data", help="download what tasks on real data read")
+    command.add_argument("fetch", choices=["fetch"])
+    command.add_argument("name", help="the data set: yacht, ionosphere or dry-bean")
+    command.add_argument("--from", dest="source", metavar="FILE", help="a file of it, or another address")
+    command.set_defaults(run=_data_fetch)
 
 
 def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
@@ -255,6 +271,28 @@ def _task_check(options: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}")
     return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _cases(options: argparse.Namespace) -> int:
+    from dcpflow.report.cases import table  # noqa: PLC0415
+    from dcpflow.stages import cases  # noqa: PLC0415
+
+    try:
+        chosen = cases.chosen(options.names)
+    except UsageError as error:
+        return _bad_usage(error)
+    rows = []
+    for row in cases.run(chosen, options.cores, options.data_folder):
+        rows.append(row)
+        print(f"{len(rows)} of {len(chosen)}: {row.name}, {row.seconds:.0f} s", file=sys.stderr, flush=True)
+    print(table(rows))
+    return 0 if all(row.decision for row in rows) else 1
+
+
+def _data_fetch(options: argparse.Namespace) -> None:
+    from dcpflow.stages.fetching import fetch  # noqa: PLC0415
+
+    print(f"wrote {fetch(options.name, options.source)}")
 
 
 def _nonce(options: argparse.Namespace) -> None:

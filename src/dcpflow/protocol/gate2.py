@@ -358,7 +358,7 @@ def _adequacy_faults(reg: Registration, adequacy: Adequacy, recall: float | None
     # G2.10
     shown = (
         ("matched_model_present", "no challenger used the claimant's model and interface"),
-        ("materials_readable", "the challengers could not read their materials"),
+        ("materials_readable", "it is not shown that the challengers could read their materials"),
         ("opportunity_floor_met", "a challenger did not have the registered budget"),
         ("health_audit_pass", "the health audit failed"),
     )

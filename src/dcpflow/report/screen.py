@@ -30,10 +30,10 @@ def render(decision: Mapping[str, Any]) -> str:
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
-    return "\n".join(_plain(line) for line in lines)
+    return "\n".join(plain(line) for line in lines)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that cannot steer a terminal: agents and configurations may hold escape characters."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
@@ -71,25 +71,25 @@ def _roles(decision: Mapping[str, Any]) -> str:
 def _gate1(gate: Mapping[str, Any]) -> str:
     gain = gate["gain"]
     return (
-        f"Gate 1    score {_n(gate['x'])}, baseline {_n(gate['baseline'])}, gain at least {_n(gain['lower'])} "
-        f"(registered {gate['delta_min']:g})"
+        f"Gate 1    score {number(gate['x'])}, baseline {number(gate['baseline'])}, "
+        f"gain at least {number(gain['lower'])} (registered {gate['delta_min']:g})"
     )
 
 
 def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
     seats, without_failed = gate["challengers"], gate["recovery_upper_bound_without_failures"]
     found = (
-        f"hits {_n(seats['hits'])} of {_n(seats['independent'])} independent challengers "
+        f"hits {number(seats['hits'])} of {number(seats['independent'])} independent challengers "
         f"({seats['started']} started, {seats['model_failures']} failed, {seats['infrastructure']} lost)"
     )
     return [
-        f"Gate 2    {found}; best {_n(gate['best_score'])}, line {_n(gate['recovery_line'])}",
-        f"          recovery probability at most {_n(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
-        + (f"; without the failed {_n(without_failed)}" if seats["model_failures"] else "")
+        f"Gate 2    {found}; best {number(gate['best_score'])}, line {number(gate['recovery_line'])}",
+        f"          recovery probability at most {number(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
+        + (f"; without the failed {number(without_failed)}" if seats["model_failures"] else "")
         + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
         *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
         f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
-        f"{_n(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
+        f"{number(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
     ]
 
 
@@ -98,9 +98,9 @@ def _gate3(gate: Mapping[str, Any]) -> list[str]:
     return [
         f"Gate 3    truthful {gate['truthful_hits']}, neutral {gate['neutral_hits']} of {pairs['analysed']} analysed "
         f"pairs ({pairs['registered']} registered), checkpoint {gate['checkpoint_scope']}",
-        f"          effect {_n(effect['mean'])} in [{_n(effect['lower'])}, {_n(effect['upper'])}]; less the null band: "
-        f"{_n(gate['margin'])} (registered {gate['delta_evidence']:g})",
-        f"          null study {null['pairs']} pairs, {_n(null['mean'])} in [{_n(null['lower'])}, {_n(null['upper'])}] "
+        f"          effect {number(effect['mean'])} in {interval(effect)}; less the null band: "
+        f"{number(gate['margin'])} (registered {gate['delta_evidence']:g})",
+        f"          null study {null['pairs']} pairs, {number(null['mean'])} in {interval(null)} "
         f"(band {gate['delta_sham']:g})",
     ]
 
@@ -144,8 +144,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else text[:23] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _n(value: float | int | None) -> str:
+def number(value: float | int | None, digits: int = 4) -> str:
     """A number as people read it; a dash for none."""
     if value is None:
         return "-"
-    return str(value) if isinstance(value, int) else f"{value:.4f}"
+    return str(value) if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def interval(found: Mapping[str, Any]) -> str:
+    """An interval as people read it."""
+    return f"[{number(found['lower'])}, {number(found['upper'])}]"

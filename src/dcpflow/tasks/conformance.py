@@ -29,7 +29,7 @@ PRESENTATIONS = 3
 STATES = 4
 EXPERIMENT_MS = 10.0
 # An audit of 334 episodes scores some 600 artifacts.
-SCORE_MS = 500.0
+SCORE_MS = 2_000.0
 # Shorter pieces of sealed material could stand somewhere by accident.
 _PIECE = 12
 _DETAIL = 300

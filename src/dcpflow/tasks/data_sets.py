@@ -165,6 +165,17 @@ def read(name: str, data_file: Path | None = None) -> list[Row]:
     return parse(name, data, str(path))
 
 
+def find(name: str, folder: Path) -> Path | None:
+    """The first file in a folder that holds a data set, whatever it is called; None if there is none."""
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        try:
+            read(name, path)
+        except UsageError:
+            continue
+        return path
+    return None
+
+
 def parse(name: str, data: bytes, where: str) -> list[Row]:
     """The rows of a data set from the bytes of a file; see :func:`read`.
 
@@ -230,7 +241,8 @@ def _unpacked(data: bytes) -> bytes:
             return file.read(MAX_BYTES + 1)
     if data.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            tables = [member for member in archive.namelist() if member.lower().endswith(_SUFFIXES)]
+            names = [name for name in archive.namelist() if not name.rpartition("/")[2].startswith(".")]
+            tables = [name for name in names if name.lower().endswith(_SUFFIXES)]
             if not tables:
                 raise ValueError(f"the archive holds no file that ends with {', '.join(_SUFFIXES)}")
             with archive.open(sorted(tables)[0]) as file:

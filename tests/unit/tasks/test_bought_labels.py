@@ -7,7 +7,6 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -23,7 +22,7 @@ from dcpflow.stages import configuration
 from dcpflow.tasks import data_sets, load_task
 from dcpflow.tasks.base import CandidateInvalid
 from dcpflow.tasks.bought_labels import SCALE, UNIT, BoughtLabelsEngine, BoughtLabelsTask
-from dcpflow.tasks.conformance import SCORE_MS, check
+from dcpflow.tasks.conformance import check
 from dcpflow.tasks.dry_bean import DryBeanTask
 from dcpflow.tasks.ionosphere import IonosphereTask
 from dcpflow.tasks.yacht import YachtTask
@@ -170,7 +169,7 @@ def test_where_the_best_constant_makes_no_error_only_no_error_scores() -> None:
 def test_the_order_in_which_an_artifact_lists_its_labels_does_not_matter() -> None:
     sealed = {"inputs": [[4500], [100], [8000]], "labels": ["001.000", "005.000", "002.000"]}
     labels = dict(zip(NAMES, ["1.5", "2.5", "3", "9"], strict=True))
-    for model in ({"kind": "extra_trees", "trees": 5, "seed": 1}, {"kind": "linear", "log10_penalty": -2}):
+    for model in ({"kind": "extra_trees", "trees": 5, "seed": 1}, {"kind": "nearest", "neighbours": 2}):
         one, other = (
             engine_of([]).score(NUMBERS, artifact(listed, model), {}, sealed)
             for listed in (labels, dict(reversed(labels.items())))
@@ -573,8 +572,6 @@ def test_the_largest_artifact_is_scored_within_the_registered_limits(data_file: 
         json.dumps({"model": model, "labels": whole["labels"]})
         for model in (
             {"kind": "random_forest", "trees": 200, "seed": 9999},
-            {"kind": "kernel", "log10_cost": 4, "log10_gamma": 1},
-            {"kind": "linear", "log10_penalty": 0},
             {"kind": "nearest", "neighbours": 50},
         )
     ]
@@ -586,7 +583,7 @@ def test_the_largest_artifact_is_scored_within_the_registered_limits(data_file: 
         )
         for workers in (1, 2)
     }
-    assert [one.validity for one in found[1]] == ["valid"] * 4, found[1]
+    assert [one.validity for one in found[1]] == ["valid"] * 2, found[1]
     assert found[1] == found[2]
     here = [engine.score(shown, text, hidden, sealed) for text in texts]
     assert [one.units for one in found[1]] == here
@@ -620,18 +617,11 @@ def test_it_conforms(data_file: Find, kind: type[BoughtLabelsTask], capfd: pytes
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_known_solution_is_better_than_the_baseline_and_in_time(task: BoughtLabelsTask, shown: Json) -> None:
+def test_the_known_solution_is_better_than_the_baseline(task: BoughtLabelsTask, shown: Json) -> None:
     engine, hidden, sealed = opened(task), task.hidden(bytes32(1)), task.sealed(bytes32(1))
     engine.warm(sealed)
     baseline = engine.score(shown, task.baseline(shown), hidden, sealed)[UNIT]
-    seconds, scores = [], set()
-    for _ in range(2):
-        start = time.process_time()
-        scores.add(engine.score(shown, task.known_solution(shown, hidden), hidden, sealed)[UNIT])
-        seconds.append(time.process_time() - start)
-    assert scores.pop() > baseline + 0.5
-    assert not scores
-    assert min(seconds) < 2 * SCORE_MS / 1_000
+    assert engine.score(shown, task.known_solution(shown, hidden), hidden, sealed)[UNIT] > baseline + 0.5
     decoy = task.decoy(hidden, bytes32("decoy"))
     assert engine.score(shown, task.known_solution(shown, decoy), hidden, sealed)[UNIT] < baseline + 0.1
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dcpflow.errors import UsageError
@@ -24,8 +22,6 @@ SMALLEST = [
 GOOD = [
     {"kind": "constant"},
     {"kind": "nearest", "neighbours": 3},
-    {"kind": "linear", "log10_penalty": -2},
-    {"kind": "kernel", "log10_cost": 2, "log10_gamma": 0},
     {"kind": "extra_trees", "trees": 20, "seed": 7},
     {"kind": "random_forest", "trees": 20, "seed": 7},
 ]
@@ -264,18 +260,6 @@ def test_a_model_is_fitted_and_asked_on_one_thread(monkeypatch: pytest.MonkeyPat
         models.predict({"kind": "constant"}, points(3), [1.0, 2.0, 3.0], points(3), classes)
         assert 2 in {library["num_threads"] for library in threadpool_info()}
     assert set(threads) == {1}
-
-
-def test_a_kernel_that_does_not_converge_ends_by_its_steps_and_not_by_the_clock() -> None:
-    # labels without any relation, under a narrow kernel at a high cost: a fit of a million steps
-    luck = random.Random(3)
-    rows, labels = [[luck.random(), luck.random()] for _ in range(240)], [luck.random() for _ in range(240)]
-    description = {"kind": "kernel", "log10_cost": 4, "log10_gamma": 1}
-    assert np.isfinite(models.predict(description, rows, labels, rows[:3], False)).all()
-    model = models._build(description, False)
-    with pytest.warns(ConvergenceWarning):
-        model.fit(rows, np.array(labels) / np.std(labels))
-    assert model.n_iter_ == 200_000
 
 
 @pytest.mark.parametrize("classes", [True, False])

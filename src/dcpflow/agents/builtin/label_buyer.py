@@ -52,7 +52,8 @@ class Buyer:
         self.known, self.told = first["labels"], {**first["labels"], **first.get("measured", {})}
         self.bought, self.by_chance = {}, []
         self.luck = random.Random(hashlib.sha256(seed.encode()).digest())
-        self.model = {"kind": "extra_trees", "trees": 200, "seed": self.luck.randrange(10_000)}
+        trees = 200 if self.classes else 50  # votes settle later than means
+        self.model = {"kind": "extra_trees", "trees": trees, "seed": self.luck.randrange(10_000)}
 
     def point(self, label):
         """Return a label as a vector: one number, or a 1 in the place of its class."""
@@ -87,10 +88,7 @@ class Buyer:
         return tree
 
     def explained(self, beside):
-        """Return the share of the bought labels' spread that trees explain which were grown without the label asked.
-
-        Only rows that were chosen by chance are asked: the others were chosen for being hard.
-        """
+        """Return the share of the spread of labels, of rows bought by chance, that trees grown without them explain."""
         left, whole = 0.0, spread([self.point(self.bought[row]) for row in self.by_chance])
         for fold in (self.by_chance[start::FOLDS] for start in range(FOLDS) if whole > NOTHING):
             forest = self.forest({r: label for r, label in {**beside, **self.bought}.items() if r not in fold})
