@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from dcpflow.errors import UsageError
-from dcpflow.records.draws import Nonce
 from dcpflow.scoring.scorer import Artifact, score
 from dcpflow.stages import configuration
 from dcpflow.tasks import data_sets, load_task
@@ -624,22 +623,3 @@ def test_the_known_solution_is_better_than_the_baseline(task: BoughtLabelsTask, 
     assert engine.score(shown, task.known_solution(shown, hidden), hidden, sealed)[UNIT] > baseline + 0.5
     decoy = task.decoy(hidden, bytes32("decoy"))
     assert engine.score(shown, task.known_solution(shown, decoy), hidden, sealed)[UNIT] < baseline + 0.1
-
-
-@pytest.mark.parametrize(("case", "experiments"), [("yacht", 8), ("ionosphere", 12), ("dry-bean", 8)])
-def test_the_case_registers_what_was_published(monkeypatch: pytest.MonkeyPatch, case: str, experiments: int) -> None:
-    monkeypatch.chdir(ROOT)
-    config = configuration.read([Path(f"config/cases/{case}.yaml")]).config
-    thresholds = config.thresholds
-    assert (config.claim.grade, config.task.name, config.agent.name) == (
-        "evidence",
-        case.replace("-", "_"),
-        "label_buyer",
-    )
-    assert (config.design.challengers, config.design.controls) == (96, 45)
-    assert (config.design.pairs, config.design.null_pairs) == (30, 60)
-    assert thresholds.gate1.delta_min * thresholds.gate2.kappa == pytest.approx(0.05)
-    assert thresholds.inference.method == "finite_set_exact"
-    assert config.limits.experiments == experiments
-    assert config.task.data_file is None
-    assert Nonce.read(ROOT / config.execution.nonce_file).public == f"dcpflow {case} audit 1"
