@@ -17,8 +17,8 @@ from dcpflow.episodes import sandbox
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, NoIsolation, Program, open_isolation
 from dcpflow.errors import UsageError
+from dcpflow.protocol.config_model import Limits
 
-from tests.adversarial.conftest import LIMITS as FULL_LIMITS
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.adversarial.conftest import Talk
 
 LetTalk = Callable[..., "Talk"]
-LIMITS = FULL_LIMITS | {"output_bytes": 1 << 20}
+LIMITS = Limits().model_dump() | {"wall_seconds": 20, "processes": 1024}
 NESTED = "DCPFLOW_TESTS_NESTED" in os.environ
 
 

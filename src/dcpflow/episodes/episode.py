@@ -93,7 +93,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
             f"the sandbox of {key} was killed from outside (out of memory, or by somebody)",
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
-    outcome, reason = _outcome(channel, ending)
+    outcome, reason = outcome_of(channel, ending)
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
         contract=bench.contract.digest,
@@ -158,7 +158,7 @@ def hello(
     }
 
 
-def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
+def outcome_of(channel: Channel, ending: Ending) -> tuple[str, str]:
     """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm."""
     violation = ending.workspace.violation
     if channel.candidates:

@@ -90,9 +90,10 @@ class Tree:
             memory = sum(proportional_bytes(process) for process in members)
         return Use(max(told, sum(self._seen.values())), memory, sum(process.threads for process in members))
 
-    def holds_open(self, pipe: os.stat_result) -> bool:
-        """Whether any of them has this pipe open; one whose descriptors cannot be listed is taken to."""
-        return any(_has_open(process.pid, pipe) for process in self.members())
+    def all_let_go_of(self, pipe: os.stat_result) -> bool:
+        """Whether there are any, and none has this pipe open; one whose descriptors cannot be listed may have it."""
+        members = self.members()
+        return bool(members) and not any(_has_open(process.pid, pipe) for process in members)
 
 
 def read_stat(pid: int) -> Process | None:

@@ -196,7 +196,7 @@ class Sandboxed(Running):
 
     def fell_silent(self) -> bool:
         """Whether no process of the agent's has its output open; bubblewrap's own two have it open to the end."""
-        return self._output is not None and not self.tree.holds_open(self._output)
+        return self._output is not None and self.tree.all_let_go_of(self._output)
 
     def stop(self) -> None:
         """Kill everything inside, see that it is dead, and reap it.
