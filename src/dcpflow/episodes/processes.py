@@ -11,6 +11,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -71,16 +72,17 @@ class Tree:
         found = list(_descendants(self._root))
         return found if self._counted else [process for process in found if process.pid != self._root]
 
-    def use(self, enough_bytes: int) -> Use:
+    def use(self, enough_bytes: int, enough_tasks: int) -> Use:
         """What is used now.
 
         CPU time of a child that nobody waited for is in no sum of the kernel's, so the last that was seen of each
         process counts too; the larger of the two sums is told.
 
         Args:
-            enough_bytes: below this much memory, what is shared need not be told apart.
+            enough_bytes: up to this much memory, what is shared need not be told apart.
+            enough_tasks: once more processes than this are found, no more need to be looked for.
         """
-        everyone = list(_descendants(self._root))
+        everyone = list(islice(_descendants(self._root), enough_tasks + 2))
         for process in everyone:
             self._seen[process.pid, process.started] = process.own_seconds
         told = sum(process.own_seconds + process.children_seconds for process in everyone)

@@ -11,6 +11,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import resource
 import select
 import shutil
@@ -400,10 +401,20 @@ def _enter(point: Path, limits: dict[str, float], own_uid: bool, told: socket.so
         raise
     socket.send_fds(told, [b"limits"], [folder])
     # from here on there may be no memory left for anything else
-    _limit(limits, own_uid)
+    _limit(limits, own_uid or counted_by_namespace(os.uname().release))
 
 
-def _limit(limits: dict[str, float], own_uid: bool) -> None:
+def counted_by_namespace(release: str) -> bool:
+    """Whether a kernel of this release counts a user's processes in each user namespace by themselves.
+
+    Before Linux 5.14 all that the user has on the machine are counted together, so that a limit on them means something
+    only where the uid is the agent's alone.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return numbers is not None and tuple(map(int, numbers.groups())) >= (5, 14)
+
+
+def _limit(limits: dict[str, float], count_processes: bool) -> None:
     """The kernel's limits, which hold for each process.
 
     Those that the watch names when they are reached are set a little higher here: they bound what happens between two
@@ -416,8 +427,7 @@ def _limit(limits: dict[str, float], own_uid: bool) -> None:
         resource.RLIMIT_NOFILE: (int(limits["open_files"]),) * 2,
         resource.RLIMIT_CORE: (0, 0),
     }
-    if own_uid:
-        # counted per uid over the whole machine, so it means something only where the uid is the agent's alone
+    if count_processes:
         wanted[resource.RLIMIT_NPROC] = (int(limits["processes"]) + SANDBOX_PROCESSES + 1,) * 2
     # last: this process may be larger than what its agent is allowed
     wanted[resource.RLIMIT_AS] = (int(limits["memory_mb"]) * MIB,) * 2

@@ -35,7 +35,7 @@ def look(running: Running, limits: Mapping[str, float]) -> str | None:
     """The limit that a running agent is beyond at this moment."""
     kept = _kept(running)
     allowed = int(limits["memory_mb"]) * MIB - kept.size
-    return beyond(running.tree.use(allowed), kept, limits)
+    return beyond(running.tree.use(allowed, int(limits["processes"])), kept, limits)
 
 
 def look_back(running: Running, limits: Mapping[str, float]) -> str | None:
