@@ -93,7 +93,8 @@ def other_interfaces():
 
 def makes(family):
     """Whether a socket of this family can be made."""
-    socket.socket(family, socket.SOCK_RAW if family == AF_PACKET else socket.SOCK_DGRAM).close()
+    kinds = {AF_VSOCK: socket.SOCK_STREAM, AF_PACKET: socket.SOCK_RAW}
+    socket.socket(family, kinds.get(family, socket.SOCK_DGRAM)).close()
     return True
 
 
