@@ -31,6 +31,10 @@ LIMITS: dict[str, Any] = {
     "memory_mb": 512,
     # agents of different tests can be the same user
     "processes": 1024,
+    "cpu_seconds": 60,
+    "open_files": 256,
+    "workspace_mb": 64,
+    "workspace_files": 1000,
 }
 HELLO = {"type": "hello", "version": 1}
 PREAMBLE = """\

@@ -17,6 +17,8 @@ from dcpflow.episodes import sandbox
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, NoIsolation, Program, open_isolation
 from dcpflow.errors import UsageError
+from dcpflow.protocol.config_model import Limits
+
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from tests.adversarial.conftest import Talk
 
 LetTalk = Callable[..., "Talk"]
-LIMITS = {"wall_seconds": 20, "memory_mb": 512, "processes": 1024, "output_bytes": 1 << 20}
+LIMITS = Limits().model_dump() | {"wall_seconds": 20, "processes": 1024}
 NESTED = "DCPFLOW_TESTS_NESTED" in os.environ
 
 
@@ -123,7 +125,8 @@ def test_an_agent_reaches_no_listener_of_this_machine(talk: LetTalk) -> None:
                         reached.append(str(address))
                     except OSError:
                         pass
-            commit([reached, [name for _, name in socket.if_nameindex()]])
+            interfaces = [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]]
+            commit([reached, interfaces])
             """
         ).reported
     assert reached == [[], ["lo"]]
@@ -192,46 +195,6 @@ def test_memory_beyond_the_registered_amount_is_refused(talk: LetTalk) -> None:
         memory_mb=256,
     ).reported
     assert got == [50]
-
-
-def test_an_agent_cannot_fill_the_memory_by_files_either(talk: LetTalk) -> None:
-    written = talk(
-        """
-        written = {}
-        for place in ("/ws", "/tmp", "/dev/shm"):
-            written[place] = 0
-            with open(place + "/large", "wb", buffering=0) as file:
-                try:
-                    while written[place] < 200:
-                        written[place] += file.write(bytes(1 << 20)) >> 20
-                except OSError:
-                    pass
-        commit(written)
-        """,
-        memory_mb=64,
-    ).reported
-    assert written["/dev/shm"] <= 1
-    assert max(written.values()) <= 64
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="the processes of an ordinary user are all counted together")
-def test_an_agent_cannot_start_more_processes_than_registered(talk: LetTalk) -> None:
-    started = talk(
-        """
-        children = []
-        try:
-            while len(children) < 500:
-                child = os.fork()
-                if not child:
-                    time.sleep(60)
-                children.append(child)
-        except OSError:
-            pass
-        commit(len(children))
-        """,
-        processes=300,
-    ).reported
-    assert 0 < started < 300
 
 
 # --- the probe ---------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ import yaml
 from dcpflow.agents import LaunchSpec, launch_spec
 from dcpflow.agents.launch import python_command
 from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.protocol.config_model import Limits
 from dcpflow.records import plan
 from dcpflow.records.objects import ObjectStore
 from dcpflow.stages.laboratory import Job
@@ -95,7 +96,7 @@ def _scoring(job: Job) -> float:
 
 def _starting(backend: str, times: int = 50) -> float:
     """Median time of an agent that answers once, from its start to its end."""
-    limits = {"memory_mb": 512, "wall_seconds": 60, "processes": 16}
+    limits = Limits().model_dump()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "small_agent.py")
         source.write_text(SMALL_AGENT)
@@ -104,10 +105,11 @@ def _starting(backend: str, times: int = 50) -> float:
         return statistics.median(_seconds(lambda: _start(isolation, spec, limits)) for _ in range(times))
 
 
-def _start(isolation: Isolation, spec: LaunchSpec, limits: dict[str, int]) -> None:
+def _start(isolation: Isolation, spec: LaunchSpec, limits: dict[str, Any]) -> None:
     running = isolation.start(spec, limits)
     assert running.process.communicate(b"{}\n")[0] == b"{}\n"
     running.stop()
+    running.close_workspace()
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -48,7 +48,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         digest
         for episode in seen.episodes
         for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
-    }
+    } | {episode.record.workspace for episode in seen.episodes if episode.record.workspace}
     paths += [objects.path(digest) for digest in named]
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])

@@ -29,6 +29,7 @@ _RECORD: Final[Mapping[str, Shape]] = {
     "outcome": shapes.OUTCOME,
     "candidates": listed(DIGEST),
     "usage": shapes.USAGE,
+    "workspace": shapes.SEAL,
 }
 """What the record's own reader, which checks the types of all fields, leaves open."""
 
@@ -128,11 +129,12 @@ def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], 
         hold(_ARMS[found.stage], found.arm, name, "arm")
         if transcripts and (data := _read(objects.path(found.transcript))) is not None:
             _check_transcript(_name(layout, objects.path(found.transcript)), data)
-        if found.isolation not in checked:
-            checked.add(found.isolation)
-            probe = objects.path(found.isolation)
-            if (value := _value(layout, probe)) is not None:
-                hold(shapes.PROBE, value, _name(layout, probe))
+        for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
+            if digest and digest not in checked:
+                checked.add(digest)
+                named = objects.path(digest)
+                if (value := _value(layout, named)) is not None:
+                    hold(shape, value, _name(layout, named))
 
 
 _ARMS: Final = {name: word(*stage.arms) for name, stage in plan.STAGES.items()}

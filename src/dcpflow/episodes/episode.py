@@ -14,6 +14,7 @@ from dcpflow.episodes.arms import Arm, Bench, instance_hidden
 from dcpflow.episodes.channel import VERSION, Channel
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation
+from dcpflow.episodes.workspace import NOTHING_LEFT, OF_LIMITS, Workspace
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, plan
 from dcpflow.records.draws import Draws
@@ -92,7 +93,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
             f"the sandbox of {key} was killed from outside (out of memory, or by somebody)",
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
-    outcome, reason = _outcome(channel, ending)
+    outcome, reason = outcome_of(channel, ending)
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
         contract=bench.contract.digest,
@@ -114,6 +115,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         limits_hit=channel.limits_hit,
         usage=channel.usage,
         isolation=lab.probe,
+        workspace=_kept(lab.objects, ending.workspace),
     )
     aside = {
         "host": socket.gethostname(),
@@ -156,12 +158,15 @@ def hello(
     }
 
 
-def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
+def outcome_of(channel: Channel, ending: Ending) -> tuple[str, str]:
     """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm."""
+    violation = ending.workspace.violation
     if channel.candidates:
-        return "artifact", "a candidate was committed"
+        return "artifact", "a candidate was committed" + (f"; the workspace held {violation}" if violation else "")
     if not ending.started:
         return "infrastructure_invalid", "the agent's program could not be started"
+    if violation and not (channel.limits_hit and violation in OF_LIMITS):
+        return "execution_contract_violation", f"the workspace held {violation}"
     if channel.limits_hit:
         return (
             "model_failure",
@@ -175,6 +180,11 @@ def _outcome(channel: Channel, ending: Ending) -> tuple[str, str]:
         "model_failure",
         f"the agent ended with exit code {ending.exit_code} without committing a candidate",
     )
+
+
+def _kept(objects: ObjectStore, workspace: Workspace) -> str:
+    """Digest of the manifest of what was left in the workspace; empty where that is nothing, as it mostly is."""
+    return objects.put(workspace.manifest()) if workspace != NOTHING_LEFT else ""
 
 
 def check_draw(record: EpisodeRecord, draws: Draws) -> None:

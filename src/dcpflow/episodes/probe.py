@@ -19,7 +19,7 @@ SCHEMA = "dcpflow.isolation-probe/1"
 SPEC = python_command(builtin_file("isolation_probe"))
 
 
-def probe(isolation: Isolation, private: Path, limits: Mapping[str, int]) -> dict[str, Any]:
+def probe(isolation: Isolation, private: Path, limits: Mapping[str, float]) -> dict[str, Any]:
     """Run the probe and return its record.
 
     Args:
@@ -43,13 +43,15 @@ def probe(isolation: Isolation, private: Path, limits: Mapping[str, int]) -> dic
         canary.flush()
         running = isolation.start(SPEC, limits)
         try:
-            question = json.dumps({"canary": canary.name, "port": listener.getsockname()[1]}) + "\n"
+            told = {name: limits[name] for name in ("workspace_mb", "workspace_files")}
+            question = json.dumps({"canary": canary.name, "port": listener.getsockname()[1], **told}) + "\n"
             answer, _ = running.process.communicate(question.encode(), timeout=limits["wall_seconds"])
             tests = json.loads(answer)
         except (OSError, ValueError, subprocess.SubprocessError):
             tests = {}
         finally:
             running.stop()
+            running.close_workspace()
     if isinstance(tests, dict) and tests and set(tests.values()) <= {"refused", "open"}:
         record["tests"] = tests
     return record

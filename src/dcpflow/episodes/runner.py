@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.sandbox import Isolation, Running
+from dcpflow.episodes.watch import look, look_back
+from dcpflow.episodes.workspace import NOTHING_LEFT, Workspace, read_back
 
 CHUNK = 1 << 16
+LOOK_SECONDS = 0.1
+SHORT_SECONDS = 0.002
+CPU_TIME_IS_UP = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
 STDERR_KEPT = 4096
 HEARTBEAT_SECONDS = 5.0
 
@@ -29,6 +35,7 @@ class Ending:
         exit_code: of an agent that ended without finishing, as the operating system reports it; else None.
         stderr: the last bytes of its standard error.
         late_replies: experiments whose reply was later than the registered delay.
+        workspace: what it left in its workspace.
     """
 
     started: bool
@@ -36,12 +43,13 @@ class Ending:
     exit_code: int | None
     stderr: bytes
     late_replies: int
+    workspace: Workspace = NOTHING_LEFT
 
 
 def converse(
     isolation: Isolation,
     spec: LaunchSpec,
-    limits: Mapping[str, int],
+    limits: Mapping[str, float],
     channel: Channel,
     hello: Mapping[str, Any],
     heartbeat: Callable[[], None],
@@ -61,139 +69,198 @@ def converse(
         running = isolation.start(spec, limits)
     except OSError as error:
         return Ending(False, False, None, str(error).encode(), 0)
+    workspace = NOTHING_LEFT
     try:
-        return _Conversation(running, limits, channel, heartbeat).run(greeting)
+        try:
+            ending = _Conversation(running, limits, channel, heartbeat).run(greeting)
+        finally:
+            running.stop()
+        if running.workspace is not None:
+            left_full = look_back(running, limits)
+            if left_full and left_full not in channel.limits_hit:
+                channel.cut_off(left_full)
+            workspace = read_back(running.workspace, limits)
     finally:
-        running.stop()
+        running.close_workspace()
+    return replace(ending, workspace=workspace)
 
 
 class _Conversation:
+    """One agent's lines in, the channel's replies out, one at a time and in order.
+
+    What the agent writes is always read, up to the registered amount; what it asks is answered once it has taken, or can
+    no longer take, the reply before. So an agent that does not read holds up itself alone.
+    """
+
     def __init__(
         self,
         running: Running,
-        limits: Mapping[str, int],
+        limits: Mapping[str, float],
         channel: Channel,
         heartbeat: Callable[[], None],
     ) -> None:
+        process = running.process
+        assert process.stdout and process.stderr and process.stdin
         self._running = running
-        self._process = running.process
         self._limits = limits
         self._channel = channel
         self._heartbeat = heartbeat
-        self._deadline = time.monotonic() + limits["wall_seconds"]
-        self._pending = b""
+        self._in, self._out, self._err = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
+        now = time.monotonic()
+        self._deadline = now + limits["wall_seconds"]
+        self._last_beat = self._last_look = now
+        self._heard = bytearray()
+        self._reply = memoryview(b"")
+        self._reply_at = now
         self._stderr = b""
         self._output = 0
         self._late = 0
-        self._last_beat = time.monotonic()
+        self._ended = False
 
     def run(self, greeting: bytes) -> Ending:
-        assert self._process.stdout and self._process.stderr and self._process.stdin
-        out, err = self._process.stdout.fileno(), self._process.stderr.fileno()
-        self._stdin = self._process.stdin.fileno()
-        for descriptor in (out, err, self._stdin):
+        for descriptor in (self._out, self._err, self._in):
             os.set_blocking(descriptor, False)
+        self._reply = memoryview(greeting)
         with selectors.DefaultSelector() as self._selector:
-            self._selector.register(out, selectors.EVENT_READ)
-            self._selector.register(err, selectors.EVENT_READ)
-            self._send(greeting)
+            self._selector.register(self._out, selectors.EVENT_READ)
+            self._selector.register(self._err, selectors.EVENT_READ)
             while not self._channel.finished:
-                ready = self._wait()
-                if ready is None:
-                    self._channel.cut_off("wall_seconds")
-                elif err in ready:
-                    self._read_stderr(err)
-                elif out in ready and not self._read_stdout(out):
+                self._send_what_is_due()
+                if not self._reply and self._answer_one():
+                    continue
+                if self._ended and not self._reply:
                     break
+                self._wait()
+            # what finishes a conversation is answered too, as far as the agent can take it at once
+            self._send_what_is_due()
         if self._channel.finished:
-            return Ending(True, False, None, self._stderr[-STDERR_KEPT:], self._late)
+            return self._ending(True, None)
         code = self._exit_code()
+        if code in CPU_TIME_IS_UP:
+            self._channel.cut_off("cpu_seconds")
         ran = bool(self._channel.usage["messages"]) or code is None or not self._running.never_ran()
-        return Ending(ran, self._running.killed_outside(), code, self._stderr[-STDERR_KEPT:], self._late)
+        return self._ending(ran, code)
 
-    def _wait(self) -> set[int] | None:
-        """Descriptors that can be read; None at the deadline."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            return None
-        ready = {key.fd for key, _ in self._selector.select(min(left, HEARTBEAT_SECONDS))}
-        self._show_life()
-        return ready
+    def _ending(self, started: bool, code: int | None) -> Ending:
+        killed = code is not None and self._running.killed_outside()
+        return Ending(started, killed, code, self._stderr[-STDERR_KEPT:], self._late)
 
-    def _show_life(self) -> None:
-        if time.monotonic() - self._last_beat >= HEARTBEAT_SECONDS:
-            self._last_beat = time.monotonic()
+    def _wait(self) -> None:
+        """Until there is something to read, or to send, or to look after; at the deadline the conversation is over."""
+        now = time.monotonic()
+        due = self._reply_at if self._reply and self._reply_at > now else self._deadline
+        next_look = self._last_look + LOOK_SECONDS
+        left = min(due, self._deadline, next_look) - now
+        if due < min(self._deadline, next_look) and left < SHORT_SECONDS:
+            # a selector rounds up to its clock, by which the time of a reply could tell something
+            time.sleep(max(0.0, left))
+            return
+        if self._deadline <= now:
+            self._channel.cut_off("wall_seconds")
+            return
+        for key, _ in self._selector.select(max(0.0, left - SHORT_SECONDS if due < self._deadline else left)):
+            match key.fd:
+                case self._out:
+                    self._read_stdout()
+                case self._err:
+                    self._read_stderr()
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Now and then: show that this job lives, and see that the agent keeps its limits."""
+        now = time.monotonic()
+        if now - self._last_beat >= HEARTBEAT_SECONDS:
+            self._last_beat = now
             self._heartbeat()
+        if now - self._last_look < LOOK_SECONDS or self._channel.finished:
+            return
+        if limit := look(self._running, self._limits):
+            self._channel.cut_off(limit)
+        elif not self._ended and self._running.fell_silent():
+            while not self._ended and self._read_stdout():
+                pass
+            self._end_of_output()
+        self._last_look = time.monotonic()
 
-    def _read_stdout(self, descriptor: int) -> bool:
-        data = os.read(descriptor, CHUNK)
+    def _read_stdout(self) -> bool:
+        """Take what is there; False if that is nothing."""
+        try:
+            data = os.read(self._out, CHUNK)
+        except BlockingIOError:
+            return False
         if not data:
+            self._end_of_output()
             return False
         self._count(len(data))
-        self._pending += data
-        while b"\n" in self._pending and not self._channel.finished:
-            line, _, self._pending = self._pending.partition(b"\n")
-            if len(line) > self._limits["message_bytes"]:
-                self._channel.overlong(line)
-                return True
-            self._answer(line)
-        if len(self._pending) > self._limits["message_bytes"]:
-            self._channel.overlong(self._pending)
-        return True
+        self._heard += data
+        return not self._channel.finished
 
-    def _answer(self, line: bytes) -> None:
+    def _end_of_output(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._selector.unregister(self._out)
+
+    def _answer_one(self) -> bool:
+        """Answer the first line that was heard; False if there is no whole one."""
+        end = self._heard.find(b"\n")
+        length = len(self._heard) if end < 0 else end
+        if length > self._limits["message_bytes"]:
+            self._channel.overlong(bytes(self._heard[:length]))
+            return False
+        if end < 0:
+            return False
+        line = bytes(self._heard[:end])
+        del self._heard[: end + 1]
         asked = time.monotonic()
         reply, is_experiment = self._channel.hear(line)
-        if is_experiment:
-            self._delay(asked)
-        self._send(reply)
+        self._reply_at = self._delayed(asked) if is_experiment else asked
+        self._reply = memoryview(reply)
+        self._look_after()
+        return True
 
-    def _delay(self, asked: float) -> None:
-        """Send every experiment's reply a registered time after it was asked for, whatever the arm had to do.
+    def _delayed(self, asked: float) -> float:
+        """When an experiment's reply leaves: a registered time after it was asked for, whatever the arm had to do.
 
-        A reply that was not ready by then goes out at the next multiple of that time.
+        One that was not ready by then goes out at the next multiple of that time.
         """
         step = self._limits["reply_delay_ms"] / 1000
         if not step:
-            return
+            return asked
         steps = int((time.monotonic() - asked) / step) + 1
         self._late += steps > 1
-        time.sleep(max(0.0, asked + steps * step - time.monotonic()))
+        return asked + steps * step
 
-    def _read_stderr(self, descriptor: int) -> None:
-        data = os.read(descriptor, CHUNK)
+    def _send_what_is_due(self) -> None:
+        """Write to the agent as much as it takes; one that is gone is found out by its pipe."""
+        waiting = self._in in self._selector.get_map()
+        if self._reply and self._reply_at <= time.monotonic():
+            try:
+                self._reply = self._reply[os.write(self._in, self._reply) :]
+            except BlockingIOError:
+                if not waiting:
+                    self._selector.register(self._in, selectors.EVENT_WRITE)
+                return
+            except OSError:
+                self._reply = memoryview(b"")
+        if waiting and not self._reply:
+            self._selector.unregister(self._in)
+
+    def _read_stderr(self) -> None:
+        data = os.read(self._err, CHUNK)
         if not data:
-            self._selector.unregister(descriptor)
+            self._selector.unregister(self._err)
             return
         self._count(len(data))
         self._stderr = (self._stderr + data)[-STDERR_KEPT:]
 
     def _count(self, size: int) -> None:
         self._output += size
-        if self._output > self._limits["output_bytes"]:
+        if self._output > self._limits["output_bytes"] and not self._channel.finished:
             self._channel.cut_off("output_bytes")
-
-    def _send(self, data: bytes) -> None:
-        """Write to the agent; one that does not read meets the deadline, one that is gone is found out by its pipe."""
-        view = memoryview(data)
-        with selectors.DefaultSelector() as writable:
-            writable.register(self._stdin, selectors.EVENT_WRITE)
-            while view:
-                try:
-                    view = view[os.write(self._stdin, view) :]
-                except BlockingIOError:
-                    left = self._deadline - time.monotonic()
-                    if left <= 0:
-                        self._channel.cut_off("wall_seconds")
-                        return
-                    writable.select(min(left, HEARTBEAT_SECONDS))
-                    self._show_life()
-                except OSError:
-                    return
 
     def _exit_code(self) -> int | None:
         """The exit code of an agent that has closed its output; it gets a moment to end by itself."""
         try:
-            return self._process.wait(timeout=max(0.0, min(1.0, self._deadline - time.monotonic())))
+            return self._running.process.wait(timeout=max(0.0, min(1.0, self._deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             return None

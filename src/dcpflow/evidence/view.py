@@ -173,6 +173,11 @@ def load(
             found[line.key] = record
     ordered = _in_order([found[key] for key in sorted(found, key=_place)])
     episodes = tuple(_open(record, listed[record.key], objects, store) for record in ordered)
+    for record in ordered:
+        if record.workspace:
+            # no check rests on it, but what a record names has to be there
+            remedy = store.run_again(record.key, record.attempt)
+            objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
     phases = {
         phase: scores.read(score_paths[phase], registered.contract) for phase in plan.PHASES if phase in score_paths
     }

@@ -193,8 +193,16 @@ class Limits(Section):
         512,
         ge=64,
         le=2**20,
-        description="Memory of one process of the agent.",
+        description="Most memory: address space of each of the agent's processes, and what all of them and their files "
+        "take together.",
         json_schema_extra={"unit": "MB"},
+    )
+    cpu_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=604_800,
+        description="Most CPU time of all of the agent's processes together.",
+        json_schema_extra={"unit": "s"},
     )
     processes: int = Field(
         16,
@@ -202,6 +210,27 @@ class Limits(Section):
         le=4_096,
         description="Most processes and threads of the agent at a time.",
         json_schema_extra={"unit": "processes"},
+    )
+    open_files: int = Field(
+        256,
+        ge=16,
+        le=2**20,
+        description="Most files that one of its processes may have open.",
+        json_schema_extra={"unit": "files"},
+    )
+    workspace_mb: int = Field(
+        64,
+        ge=1,
+        le=2**20,
+        description="Most that the agent may keep in files, and the largest file.",
+        json_schema_extra={"unit": "MB"},
+    )
+    workspace_files: int = Field(
+        1_000,
+        ge=1,
+        le=10**7,
+        description="Most files and folders that the agent may keep.",
+        json_schema_extra={"unit": "files"},
     )
 
 

@@ -62,6 +62,7 @@ class EpisodeRecord:
         limits_hit: registered limits that were reached.
         usage: experiments, commits, messages, bad_messages, bytes.
         isolation: digest of the isolation probe's record.
+        workspace: digest of the manifest of what the agent left in its workspace; empty where it left nothing.
     """
 
     contract: str
@@ -83,6 +84,7 @@ class EpisodeRecord:
     limits_hit: list[str]
     usage: dict[str, int]
     isolation: str
+    workspace: str
 
     @property
     def key(self) -> EpisodeKey:

@@ -43,6 +43,7 @@ def make_record() -> Callable[..., EpisodeRecord]:
             "limits_hit": [],
             "usage": {"experiments": 4, "commits": 1, "messages": 6, "bad_messages": 0, "bytes": 900},
             "isolation": digest(b"probe"),
+            "workspace": "",
         }
         return EpisodeRecord(**values | fields)
 
