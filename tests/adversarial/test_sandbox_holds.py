@@ -19,7 +19,6 @@ from dcpflow.episodes.sandbox import Isolation, NoIsolation, Program, open_isola
 from dcpflow.errors import UsageError
 from dcpflow.protocol.config_model import Limits
 
-
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 

@@ -88,8 +88,8 @@ def converse(
 class _Conversation:
     """One agent's lines in, the channel's replies out, one at a time and in order.
 
-    What the agent writes is always read, up to the registered amount; what it asks is answered once it has taken, or can
-    no longer take, the reply before. So an agent that does not read holds up itself alone.
+    What the agent writes is always read, up to the registered amount; what it asks is answered once it has taken, or
+    can no longer take, the reply before. So an agent that does not read holds up itself alone.
     """
 
     def __init__(
