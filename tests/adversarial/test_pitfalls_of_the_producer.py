@@ -18,7 +18,8 @@ import pytest
 
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.episode import Laboratory, settle
-from dcpflow.episodes.sandbox import Isolation, Running
+from dcpflow.episodes.running import Running
+from dcpflow.episodes.sandbox import Isolation
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.protocol.config import ConfigError
 from dcpflow.protocol.gate2 import Recovery

@@ -13,7 +13,8 @@ from typing import Any
 
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.sandbox import Isolation, Running
+from dcpflow.episodes.running import Running
+from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.watch import look, look_back
 from dcpflow.episodes.workspace import NOTHING_LEFT, Workspace, read_back
 

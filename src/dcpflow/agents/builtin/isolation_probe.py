@@ -1,8 +1,8 @@
 """Tries what an escaping agent would try, and reports what was refused: the evidence for the isolation check.
 
-Reads one JSON line {"canary": path of a sealed file, "port": a listening port of the host's loopback, "workspace_mb"
-and "workspace_files": the registered limits} and writes one JSON line {test: "refused" or "open"}. Anything "open"
-means that the sandbox does not hold.
+Reads one JSON line {"canary": path of a sealed file, "port": a listening port of the host's loopback, "workspace_mb":
+the registered limit} and writes one JSON line {test: "refused" or "open"}. Anything "open" means that the sandbox does
+not hold.
 """
 
 import contextlib
@@ -135,11 +135,10 @@ def uncounted_memory():
 
 
 def roomy():
-    """Whether more files, or larger ones, can be kept than are allowed."""
+    """Whether more can be kept in files than is allowed."""
     for folder in ("/ws", "/tmp", "/dev/shm"):
         told = os.statvfs(folder)
-        size, files = told.f_blocks * told.f_frsize, told.f_files
-        if size > (task["workspace_mb"] + 1) << 20 or files > task["workspace_files"] + 10:
+        if told.f_blocks * told.f_frsize > (task["workspace_mb"] + 1) << 20:
             return True
     return False
 
