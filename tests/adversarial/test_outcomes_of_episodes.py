@@ -11,7 +11,8 @@ import pytest
 
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.episode import Laboratory, settle
-from dcpflow.episodes.sandbox import NoIsolation, Running
+from dcpflow.episodes.running import Running
+from dcpflow.episodes.sandbox import NoIsolation
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import rows
 from dcpflow.evidence.view import Episode

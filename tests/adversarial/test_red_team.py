@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from dcpflow.episodes.episode import outcome_of
-from dcpflow.records import canonical
-from dcpflow.scoring.scorer import Artifact, score
-from dcpflow.tasks.sqlite_index import SqliteIndexTask
 from tests.adversarial import red_team
 from tests.adversarial.red_team import (
     ATTACKS,
@@ -30,6 +25,11 @@ from tests.adversarial.red_team import (
     WAYS_OUT,
     Attack,
 )
+
+from dcpflow.episodes.episode import outcome_of
+from dcpflow.records import canonical
+from dcpflow.scoring.scorer import Artifact, score
+from dcpflow.tasks.sqlite_index import SqliteIndexTask
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess

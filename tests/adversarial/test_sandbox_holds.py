@@ -19,7 +19,6 @@ from dcpflow.episodes.sandbox import Isolation, NoIsolation, Program, open_isola
 from dcpflow.errors import UsageError
 from dcpflow.protocol.config_model import Limits
 
-
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
@@ -265,7 +264,7 @@ def test_a_probe_that_cannot_report_does_not_pass(tmp_path: Path, says: str) -> 
 
 
 def test_without_any_sandbox_the_error_says_what_to_install_and_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "programs", list)
+    monkeypatch.setattr(sandbox, "programs", lambda _: [])
     with pytest.raises(UsageError) as caught:
         open_isolation("bubblewrap", (SPEC,), works=lambda _: True)
     for part in ("no bwrap program was found", "apt install bubblewrap", "make audit ISOLATION=none", "inconclusive"):
@@ -275,7 +274,7 @@ def test_without_any_sandbox_the_error_says_what_to_install_and_how_to_go_on(mon
 @pytest.mark.parametrize("path", ["/bin/false", "/nowhere/bwrap", "/etc/hostname"])
 def test_a_program_that_does_not_work_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str) -> None:
     broken = Program(Path(path), Path(path).parent)
-    monkeypatch.setattr(sandbox, "programs", lambda: [broken])
+    monkeypatch.setattr(sandbox, "programs", lambda _: [broken])
     with pytest.raises(UsageError, match=path):
         open_isolation("bubblewrap", (SPEC,), works=lambda one: passed(probe(one, tmp_path / "private", LIMITS)))
 
@@ -286,7 +285,7 @@ def test_the_first_program_whose_probe_passes_is_taken(
     if backend == "none":
         pytest.skip("no bubblewrap works on this machine")
     found = [Program(Path("/bin/false"), Path("/bin")), *sandbox.programs()]
-    monkeypatch.setattr(sandbox, "programs", lambda: found)
+    monkeypatch.setattr(sandbox, "programs", lambda _: found)
     tried: list[bool] = []
 
     def works(isolation: Isolation) -> bool:
@@ -300,7 +299,7 @@ def test_the_first_program_whose_probe_passes_is_taken(
 
 def test_no_isolation_is_had_only_where_it_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_isolation("none", (SPEC,), works=lambda _: False).backend == "none"
-    monkeypatch.setattr(sandbox, "programs", list)
+    monkeypatch.setattr(sandbox, "programs", lambda _: [])
     with pytest.raises(UsageError):
         open_isolation("bubblewrap", (SPEC,), works=lambda _: True)
 

@@ -15,8 +15,9 @@ import pytest
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.processes import Process, Tree, Use, children, read_stat
-from dcpflow.episodes.sandbox import Isolation, counted_by_namespace
+from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.scratch import Filled
+from dcpflow.episodes.starting import counted_by_namespace
 from dcpflow.episodes.watch import beyond
 from dcpflow.protocol.config_model import Limits
 

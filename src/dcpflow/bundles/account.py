@@ -17,7 +17,7 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
     history = "one in the history" if replayed.registrations == 1 else f"{replayed.registrations} in the history"
     lines = [
         ("registration", f"contract and registration digest, every part, {history}"),
-        ("records", f"{len(view.episodes)} episodes: receipt, record, transcript, candidates, isolation probe, workspace"),
+        ("records", f"{len(view.episodes)} episodes: receipt, record, transcript, candidates, isolation probe"),
         ("scores", f"{artifacts} scored artifacts in {len(view.scores)} phases, with means and intervals"),
         ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
         ("checks", f"{len(checks)} from the records: {passed} passed"),

@@ -11,7 +11,8 @@ alone, never on where, when, in which batches or by which version of a library i
 ``<stage>/b<first>-<last>.json``       the receipt of each stage: the digests of its episodes' records
                                        (below ``challengers/<stratum>`` for challengers)
 ``store/<C>/<stage>/<slot>/<arm>/``    ``<attempt>/record.json``: the record of each episode
-``objects/<2 hex>/<62 hex>``           what the records name: transcripts, committed candidates, isolation probes, workspaces
+``objects/<2 hex>/<62 hex>``           what the records name: transcripts, committed candidates, isolation probes,
+                                       lists of what was left in workspaces
 ``target/checkpoint.json``             the checkpoint from which Gate 3 branched, where there is a Gate 3
 ``task/public/*``                      the task's public material
 ``scores/<phase>.json``                the sealed scorer's results

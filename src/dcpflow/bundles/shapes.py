@@ -221,6 +221,4 @@ DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_ra
 USAGE: Final = record(experiments=COUNT, commits=COUNT, messages=COUNT, bad_messages=COUNT, bytes=COUNT)
 OUTCOME: Final = word("artifact", "model_failure", "execution_contract_violation", "infrastructure_invalid")
 PROBE: Final = record(schema=TEXT, backend=TEXT, tests=mapped(word("refused", "open")))
-WORKSPACE: Final = record(
-    schema=TEXT, files=listed(record(name=TEXT, size=COUNT, digest=DIGEST)), violation=TEXT
-)
+WORKSPACE: Final = record(schema=TEXT, files=listed(record(name=TEXT, size=COUNT, digest=DIGEST)), violation=TEXT)

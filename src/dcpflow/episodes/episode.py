@@ -172,14 +172,16 @@ def outcome_of(channel: Channel, ending: Ending) -> tuple[str, str]:
             "model_failure",
             f"no candidate was committed before the limit {channel.limits_hit[0]} was reached",
         )
+    return "model_failure", _how_it_ended(channel, ending)
+
+
+def _how_it_ended(channel: Channel, ending: Ending) -> str:
+    """How an agent that reached no limit came to commit nothing."""
     if channel.finished:
-        return "model_failure", "the agent finished without committing a candidate"
+        return "the agent finished without committing a candidate"
     if ending.exit_code is None:
-        return "model_failure", "the agent closed its output without committing a candidate"
-    return (
-        "model_failure",
-        f"the agent ended with exit code {ending.exit_code} without committing a candidate",
-    )
+        return "the agent closed its output without committing a candidate"
+    return f"the agent ended with exit code {ending.exit_code} without committing a candidate"
 
 
 def _kept(objects: ObjectStore, workspace: Workspace) -> str:

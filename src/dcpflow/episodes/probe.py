@@ -43,8 +43,8 @@ def probe(isolation: Isolation, private: Path, limits: Mapping[str, float]) -> d
         canary.flush()
         running = isolation.start(SPEC, limits)
         try:
-            told = {name: limits[name] for name in ("workspace_mb", "workspace_files")}
-            question = json.dumps({"canary": canary.name, "port": listener.getsockname()[1], **told}) + "\n"
+            told = {"canary": canary.name, "port": listener.getsockname()[1], "workspace_mb": limits["workspace_mb"]}
+            question = json.dumps(told) + "\n"
             answer, _ = running.process.communicate(question.encode(), timeout=limits["wall_seconds"])
             tests = json.loads(answer)
         except (OSError, ValueError, subprocess.SubprocessError):

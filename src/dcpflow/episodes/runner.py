@@ -13,7 +13,8 @@ from typing import Any
 
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.sandbox import Isolation, Running
+from dcpflow.episodes.running import Running
+from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.watch import look, look_back
 from dcpflow.episodes.workspace import NOTHING_LEFT, Workspace, read_back
 
@@ -88,8 +89,8 @@ def converse(
 class _Conversation:
     """One agent's lines in, the channel's replies out, one at a time and in order.
 
-    What the agent writes is always read, up to the registered amount; what it asks is answered once it has taken, or can
-    no longer take, the reply before. So an agent that does not read holds up itself alone.
+    What the agent writes is always read, up to the registered amount; what it asks is answered once it has taken, or
+    can no longer take, the reply before. So an agent that does not read holds up itself alone.
     """
 
     def __init__(

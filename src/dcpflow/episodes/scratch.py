@@ -1,8 +1,8 @@
 """The one place where a sandboxed agent can write: a file system in memory, of limited size and number of files.
 
-It is mounted by the process that becomes the sandbox, in namespaces of its own and with the rights of an ordinary user,
-so that it is the same for root and for everybody else. No path of the host leads to it: the harness is handed a descriptor
-of its workspace folder, and when that is closed all of it is gone, whatever was in there.
+It is mounted by the process that becomes the sandbox, in namespaces of its own and with the rights of an ordinary
+user, so that it is the same for root and for everybody else. No path of the host leads to it: the harness is handed a
+descriptor of its workspace folder, and when that is closed all of it is gone, whatever was in there.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ library of the system that PyPI does not carry, and a filter that is missing on 
 make two sandboxes of one name; a table of numbers and five kinds of instruction need no dependency, and can be run
 through an interpreter in a test, for both machines, on either.
 
-It is a list of what is refused. Everything else is left to namespaces, missing capabilities and limits: an agent may be
-any program, and a list of what is allowed would break with the next C library. Refused is what reaches around them: other
-address families (vsock reaches the machine's own host), what touches other processes, kernel interfaces that have been
-ways out, new namespaces, memory that no limit counts, and files that would be privileged outside.
+It is a list of what is refused. Everything else is left to namespaces, missing capabilities and limits: an agent may
+be any program, and a list of what is allowed would break with the next C library. Refused is what reaches around them:
+other address families (vsock reaches the machine's own host), what touches other processes, kernel interfaces that have
+been ways out, new namespaces, memory that no limit counts, and files that would be privileged outside.
 """
 
 from __future__ import annotations
@@ -163,18 +163,21 @@ def _bits(argument: int, mask: int) -> Condition:
 RULES: Final = (
     Rule(
         EPERM,
-        # other processes and their memory
-        ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd")
-        # kernel interfaces that have been ways out
-        + ("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd", "lookup_dcookie", "nfsservctl")
-        # file systems and namespaces
-        + ("mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree")
-        + ("open_tree_attr", "move_mount", "mount_setattr", "unshare", "setns", "fanotify_init")
-        + ("name_to_handle_at", "open_by_handle_at", "quotactl", "quotactl_fd")
-        # the machine itself
-        + ("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff")
-        + ("acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname")
-        + ("syslog", "vhangup", "iopl", "ioperm"),
+        (
+            # other processes and their memory
+            *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"),
+            # kernel interfaces that have been ways out
+            *("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd"),
+            *("lookup_dcookie", "nfsservctl"),
+            # file systems and namespaces
+            *("mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree"),
+            *("open_tree_attr", "move_mount", "mount_setattr", "unshare", "setns", "fanotify_init"),
+            *("name_to_handle_at", "open_by_handle_at", "quotactl", "quotactl_fd"),
+            # the machine itself
+            *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot"),
+            *("swapon", "swapoff", "acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime"),
+            *("sethostname", "setdomainname", "syslog", "vhangup", "iopl", "ioperm"),
+        ),
     ),
     # memory that stays when no process has it mapped, so that no limit counts it
     Rule(ENOSYS, ("memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open")),

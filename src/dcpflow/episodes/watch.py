@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dcpflow.episodes import scratch
 from dcpflow.episodes.processes import Use
-from dcpflow.episodes.sandbox import Running
+from dcpflow.episodes.running import Running
 from dcpflow.episodes.scratch import Filled
 
 MIB = 1 << 20

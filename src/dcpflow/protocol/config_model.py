@@ -237,9 +237,10 @@ class Limits(Section):
 class Isolation(Section):
     """What keeps an agent away from hidden values, from other episodes and from the network."""
 
-    backend: Literal["bubblewrap", "none"] = Field(
+    backend: Literal["bubblewrap", "apptainer", "none"] = Field(
         "bubblewrap",
-        description="`none` runs the agents unprotected; such an audit ends inconclusive.",
+        description="`apptainer` is for clusters without user namespaces; `none` runs the agents unprotected, and such "
+        "an audit ends inconclusive.",
     )
 
 

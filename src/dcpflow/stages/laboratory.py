@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.agents import launch_spec
+from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes.arms import Bench
 from dcpflow.episodes.episode import Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
@@ -92,7 +93,14 @@ class Job:
     @cached_property
     def laboratory(self) -> Laboratory:
         """The laboratory; opened, and its sandbox probed, by the first episode that has to run."""
-        spec = launch_spec(self.contract.config("agent"))
+        agent = self.contract.config("agent")
+        here = {name: canonical.digest(data) for name, data in agent_sources(agent).items()}
+        if here != self.contract.parts["agent"]["sources"]:
+            raise UsageError(
+                f"the agent {agent['name']} is not the one that was registered: its source is another",
+                "Run snakemake from the start, which registers it as another audit, or restore its source",
+            )
+        spec = launch_spec(agent)
         limits = self.contract.config("limits")
         private = self.layout.hidden.parent
         found: list[dict[str, Any]] = []

@@ -36,7 +36,7 @@ def test_without_isolation_it_is_said_how_the_audit_will_end(new_audit: Callable
 def test_a_missing_sandbox_is_found_before_anything_runs(
     new_audit: Callable[..., Audit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "programs", list)
+    monkeypatch.setattr(sandbox, "programs", lambda _: [])
     audit = new_audit(isolation={"backend": "bubblewrap"})
     with pytest.raises(UsageError, match="apt install bubblewrap"):
         describe(audit.workflow, "1")

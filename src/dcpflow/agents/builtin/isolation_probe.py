@@ -1,10 +1,11 @@
 """Tries what an escaping agent would try, and reports what was refused: the evidence for the isolation check.
 
-Reads one JSON line {"canary": path of a sealed file, "port": a listening port of the host's loopback, "workspace_mb" and
-"workspace_files": the registered limits} and writes one JSON line {test: "refused" or "open"}. Anything "open" means that
-the sandbox does not hold.
+Reads one JSON line {"canary": path of a sealed file, "port": a listening port of the host's loopback, "workspace_mb":
+the registered limit} and writes one JSON line {test: "refused" or "open"}. Anything "open" means that the sandbox does
+not hold.
 """
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -107,7 +108,7 @@ def answered(number, *arguments):
 
 def kernel_interfaces():
     """Whether any system call that no agent needs is answered."""
-    return any([answered(*call) for call in CALLS[os.uname().machine].values()])
+    return any(answered(*call) for call in CALLS[os.uname().machine].values())
 
 
 def setuid_file():
@@ -117,10 +118,8 @@ def setuid_file():
         os.close(os.open("/ws/made", flags, 0o4755))
     except OSError:
         os.close(os.open("/ws/made", flags, 0o755))
-    try:
+    with contextlib.suppress(OSError):
         os.chmod("/ws/made", 0o4755)
-    except OSError:
-        pass
     return os.stat("/ws/made").st_mode & 0o6000
 
 
@@ -136,10 +135,10 @@ def uncounted_memory():
 
 
 def roomy():
-    """Whether more files, or larger ones, can be kept than are allowed."""
+    """Whether more can be kept in files than is allowed."""
     for folder in ("/ws", "/tmp", "/dev/shm"):
         told = os.statvfs(folder)
-        if told.f_blocks * told.f_frsize > (task["workspace_mb"] + 1) << 20 or told.f_files > task["workspace_files"] + 10:
+        if told.f_blocks * told.f_frsize > (task["workspace_mb"] + 1) << 20:
             return True
     return False
 
