@@ -60,7 +60,9 @@ class EpisodeRecord:
         quotes: digest of each quoted file's text, by name.
         transcript: digest of every line that passed between agent and harness, the first being the hello.
         limits_hit: registered limits that were reached.
-        usage: experiments, commits, messages, bad_messages, bytes.
+        usage: experiments, commits, messages, bad_messages, bytes; with the Web also web_requests.
+        packet: digest of the Web packet, which the target has seen and every other episode is given; empty where the
+            Web is no part of the contract.
         isolation: digest of the isolation probe's record.
         workspace: digest of the manifest of what the agent left in its workspace; empty where it left nothing.
     """
@@ -83,6 +85,7 @@ class EpisodeRecord:
     transcript: str
     limits_hit: list[str]
     usage: dict[str, int]
+    packet: str
     isolation: str
     workspace: str
 
