@@ -63,7 +63,7 @@ def encode(answers: Iterable[Answer]) -> bytes:
     out = io.BytesIO()
     writer = WARCWriter(out, gzip=False, warc_version="1.1")
     for answer in answers:
-        http = StatusAndHeaders(answer.status, _framed(answer), protocol="HTTP/1.1")
+        http = StatusAndHeaders(_ascii(answer.status), _framed(answer), protocol="HTTP/1.1")
         payload = io.BytesIO(answer.body)
         record = writer.create_warc_record(answer.url, "response", payload, len(answer.body), http_headers=http)
         writer.write_record(record)
@@ -74,10 +74,19 @@ def _framed(answer: Answer) -> list[tuple[str, str]]:
     """Headers that go with a body without chunks; what the server said of its length and chunks is kept under a name
     that no reader acts on."""
     kept = [
-        (f"X-Archive-Orig-{name}" if name.lower() in _FRAMING else name, value)
+        (f"X-Archive-Orig-{name}" if name.lower() in _FRAMING else _ascii(name), _printable(value))
         for name, value in storable(answer.headers)
     ]
     return [*kept, ("Content-Length", str(len(answer.body)))]
+
+
+def _ascii(text: str) -> str:
+    """Without what the form of a record has no place for."""
+    return _printable(text).encode("ascii", "replace").decode()
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def decode(data: bytes) -> Iterator[tuple[str, bytes]]:

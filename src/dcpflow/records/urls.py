@@ -55,12 +55,14 @@ def joined(base: str, reference: str) -> str:
     Raises:
         UrlRefused: as for :func:`canonical`.
     """
+    written = reference.strip(" \t\r\n\f").replace(" ", "%20")
+    if _CONTROL.search(written):  # which joining would silently leave out
+        raise UrlRefused("an address has no line ends, control characters or backslashes")
     try:
-        return canonical(urljoin(base, reference.strip(" \t\r\n\f")))
-    except UrlRefused:
-        raise
+        whole = urljoin(base, written)
     except ValueError:
         raise UrlRefused("it refers to no address") from None
+    return canonical(whole)
 
 
 def scheme_and_host(url: str) -> tuple[str, str]:
