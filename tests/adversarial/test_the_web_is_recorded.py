@@ -1,4 +1,4 @@
-"""After the target run there is no Web: all that later episodes, replays and verifiers see of it is what was recorded."""
+"""After the target run there is no Web: all that episodes, replays and verifiers see of it then was recorded before."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def test_with_the_site_stopped_everything_after_the_target_run_works(finished_wi
 def test_challengers_get_the_packet_and_replies_of_the_target_byte_for_byte(seen: AuditView) -> None:
     replies = said(seen)
     assert len(replies) == 4
-    assert all(len(group) > len(seen.of("challengers", "controls")) and len(set(group)) == 1 for group in replies.values())
+    assert all(
+        len(group) > len(seen.of("challengers", "controls")) and len(set(group)) == 1 for group in replies.values()
+    )
     packets = {canonical.encode({n: t for n, t in e.hello["files"].items() if n != plan.CANARY}) for e in _later(seen)}
     assert packets == {canonical.encode(seen.packet.files)}
     assert len(seen.packet.files) == 6
@@ -122,7 +124,7 @@ def test_h2_a_fetch_that_failed_is_on_record_and_ends_nothing(seen: AuditView) -
     page = seen.packet.by_url[LOST]
     assert (page.status, page.content_type, page.body) == (0, "", packet.NOTHING)
     said_of_it = {
-        json.dumps({name: value for name, value in fetch["reply"].items()}, sort_keys=True)
+        json.dumps(fetch["reply"], sort_keys=True)
         for episode in seen.episodes
         for fetch in episode.fetches()
         if fetch["request"]["url"] == LOST
@@ -147,7 +149,9 @@ def test_controls_quote_a_page_beside_their_canary(seen: AuditView) -> None:
     for control in seen.of("controls"):
         names = control.hello["E0"]["quote"]
         assert names[0] == plan.CANARY and len(names) == 2 and names[1] in seen.packet.named
-        assert control.record.quotes == {name: canonical.digest(control.hello["files"][name].encode()) for name in names}
+        assert control.record.quotes == {
+            name: canonical.digest(control.hello["files"][name].encode()) for name in names
+        }
     assert all("quote" not in e.hello["E0"] for e in seen.of("challengers", "pairs", "null_pairs"))
 
 
@@ -163,8 +167,8 @@ def test_the_decision_says_what_was_fetched_and_what_is_on_loopback(finished_wit
 
 def test_bodies_are_kept_as_objects_and_as_a_warc(finished_without: Audit, seen: AuditView) -> None:
     objects, store = ObjectStore(finished_without.job.layout.objects), finished_without.job.store
-    (aside,) = store.folder(seen.target.key).glob("aside-*.json")
-    archived = dict(decode(objects.get(json.loads(aside.read_bytes())["warc"])))
+    (archive,) = store.folder(seen.target.key).glob("aside-*.warc")
+    archived = dict(decode(archive.read_bytes()))
     assert archived == {p.url: objects.get(p.body) for p in seen.packet.pages if p.status}
     shipped = {f"http://sqlite-notes.test{path}": data for path, data in site.pages("sqlite-notes.test").items()}
     assert archived == shipped

@@ -100,7 +100,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
     outcome, reason = outcome_of(channel, ending)
-    stored = web.store() if isinstance(web, Recorder) else {}
+    archive = web.store() if isinstance(web, Recorder) else b""
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
         contract=bench.contract.digest,
@@ -131,10 +131,9 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         "seconds": f"{time.monotonic() - clock:.4f}",
         "measuring_seconds": f"{arm.seconds:.4f}",
         "late_replies": ending.late_replies,
-        **stored,
         "stderr": ending.stderr.decode("utf-8", "backslashreplace"),
     }
-    return claim.commit(record, aside)
+    return claim.commit(record, aside, archive)
 
 
 @contextmanager

@@ -86,10 +86,10 @@ class Recorder:
         if found.answers:
             self._warc += encode(found.answers)
 
-    def store(self) -> dict[str, str]:
-        """Store the packet, and all answers as one WARC file; returns where that is, which enters no hash."""
+    def store(self) -> bytes:
+        """Store the packet; returns all answers as a WARC file, which holds dates and therefore is no object."""
         packet.store(self._objects, self.packet)
-        return {"warc": self._objects.put(self._warc)} if self._warc else {}
+        return self._warc
 
 
 @contextmanager

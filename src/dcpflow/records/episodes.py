@@ -212,16 +212,19 @@ class Claim:
         """Show processes on other hosts that this one is alive."""
         self._holder.touch()
 
-    def commit(self, record: EpisodeRecord, aside: dict[str, Any]) -> bytes:
+    def commit(self, record: EpisodeRecord, aside: dict[str, Any], archive: bytes = b"") -> bytes:
         """Commit the record and return the bytes that stand, which are another's if that one came first.
 
         Args:
             record: the finished episode.
             aside: times, host and costs; stored beside the record, in no hash.
+            archive: a WARC file, which holds dates too; likewise, if there is one.
         """
         path = self._store.record_path(self.key, self.attempt)
         number = self._holder.stem.removeprefix("holder-")
         files.write_once(path.with_name(f"aside-{number}.json"), canonical.encode(aside))
+        if archive:
+            files.write_once(path.with_name(f"aside-{number}.warc"), archive)
         files.write_once(path, record.to_bytes())
         return path.read_bytes()
 

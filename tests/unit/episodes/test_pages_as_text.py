@@ -36,7 +36,7 @@ def text(source: str | bytes, kind: str = "text/html; charset=utf-8", most: int 
         ("1 < 2 <3 <", "1 < 2 <3 <\n"),
         ('<a title="a > b" href=next>go</a>', "go <http://a.test/d/next>\n"),
         ("<a href='/x?a=1&amp;b=2'>go</a>", "go <http://a.test/x?a=1&b=2>\n"),
-        ("<a href=\"javascript:x\">go</a> <a name=x>here</a>", "go here\n"),
+        ('<a href="javascript:x">go</a> <a name=x>here</a>', "go here\n"),
         ("<a href='http://u:secret@b.test/'>go</a>", "go\n"),
         ("<a href=b>never closed", "never closed <http://a.test/d/b>\n"),
         ("<a data-href=no href=yes>x</a>", "x <http://a.test/d/yes>\n"),

@@ -145,7 +145,12 @@ def test_credentials_and_headers_are_never_recorded(line: bytes) -> None:
 
 
 def test_other_lines_are_recorded_as_they_came() -> None:
-    for line in (b'{"action": "experiment", "candidate": "\\u0041 web"}', b"web_fetch", b'"web_fetch \\u0041"', b"\xff"):
+    for line in (
+        b'{"action": "experiment", "candidate": "\\u0041 web"}',
+        b"web_fetch",
+        b'"web_fetch \\u0041"',
+        b"\xff",
+    ):
         assert recordable(line) == line
 
 
@@ -248,7 +253,7 @@ def test_no_fetch_is_fatal_and_each_replays(seed: int) -> None:
 
 
 def test_h17_an_agent_is_told_of_nothing_that_it_does_not_get() -> None:
-    """What schema and refusal name is there: hosts that may be asked, and a file that is given with the first message."""
+    """What schema and refusal name is there: hosts that may be asked, and a file that is given from the beginning."""
     talk = channel()
     for example in packet.schema(RULES)["properties"]["url"]["examples"]:
         answer = ask(talk, url=example)

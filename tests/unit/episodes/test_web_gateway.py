@@ -17,7 +17,8 @@ import trustme
 
 from dcpflow.episodes.addresses import is_public
 from dcpflow.episodes.gateway import Fetched, Gateway, resolved
-from dcpflow.episodes.site import pages, serving as serving_site
+from dcpflow.episodes.site import pages
+from dcpflow.episodes.site import serving as serving_site
 from dcpflow.episodes.warc import decode, encode
 from dcpflow.episodes.web import GRACE_SECONDS, fetched, live
 from dcpflow.errors import UsageError
@@ -164,7 +165,9 @@ def test_h16_special_addresses_are_refused_in_whatever_form(address: str) -> Non
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", PUBLIC, "172.32.0.1", "100.63.255.255", "2606:4700::1111", "2a00:1450::1"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", PUBLIC, "172.32.0.1", "100.63.255.255", "2606:4700::1111", "2a00:1450::1"]
+)
 def test_public_addresses_are_connected_to(address: str) -> None:
     assert is_public(address)
 
@@ -510,7 +513,6 @@ def test_the_live_web_of_one_episode(tmp_path: Path) -> None:
     assert [page.url for page in packet.pages] == ["http://sqlite-notes.test/", "http://sqlite-notes.test/nothing"]
     for page_ in packet.pages:
         assert packet.answer(page_.url) in (first, missing)
-    where = recorder.store()
-    bodies = dict(decode(objects.get(where["warc"])))
+    bodies = dict(decode(recorder.store()))
     assert {url: objects.get(packet.by_url[url].body) for url in bodies} == bodies
     assert GRACE_SECONDS > 0

@@ -35,7 +35,7 @@ from dcpflow.records.urls import UrlRefused, canonical, is_host, joined, scheme_
         ("http://a.test/100%", "http://a.test/100%25"),
         ("http://a.test/%zz", "http://a.test/%25zz"),
         ("http://a.test/a%2Fb", "http://a.test/a%2Fb"),
-        ("http://a.test/<\">`{}|^", "http://a.test/%3C%22%3E%60%7B%7D%7C%5E"),
+        ('http://a.test/<">`{}|^', "http://a.test/%3C%22%3E%60%7B%7D%7C%5E"),
         ("http://a.test/x@y:z", "http://a.test/x@y:z"),
         ("http://xn--bcher-kva.test/", "http://xn--bcher-kva.test/"),
         ("http://a_b.test/", "http://a_b.test/"),
@@ -50,15 +50,30 @@ def test_two_spellings_of_one_address_have_one_form(url: str, expected: str) -> 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        *((url, "https:// or http://") for url in ("", "a.test", "//a.test/", "/x", "http:/a.test", "http:a.test", "?")),
-        *((url, "only https and http") for url in ("ftp://a.test/", "file:///etc/passwd", "gopher://a.test/", "ws://a/")),
-        *((url, "credentials") for url in ("http://u@a.test/", "http://u:p@a.test/", "http://@a.test/", "http://a@b@c/")),
+        *(
+            (url, "https:// or http://")
+            for url in ("", "a.test", "//a.test/", "/x", "http:/a.test", "http:a.test", "?")
+        ),
+        *(
+            (url, "only https and http")
+            for url in ("ftp://a.test/", "file:///etc/passwd", "gopher://a.test/", "ws://a/")
+        ),
+        *(
+            (url, "credentials")
+            for url in ("http://u@a.test/", "http://u:p@a.test/", "http://@a.test/", "http://a@b@c/")
+        ),
         *((url, "by its name") for url in ("http://127.0.0.1/", "http://1/", "http://0x7f.0x1/", "http://127.1./")),
-        *((url, "host name") for url in ("http:///x", "http://[::1]/", "http://-a.test/", "http://a..b/", "http://.a/")),
+        *(
+            (url, "host name")
+            for url in ("http:///x", "http://[::1]/", "http://-a.test/", "http://a..b/", "http://.a/")
+        ),
         *((url, "host name") for url in ("http://a%2etest/", "http://a,b/", "http://a.test%00/", "http://a!b/")),
         *((url, "usual ports") for url in ("http://a.test:8080/", "http://a.test:443/", "https://a.test:80/")),
         *((url, "usual ports") for url in ("http://a.test:0080/", "http://a.test:x/", "http://a.test:80:80/")),
-        *((url, "xn--") for url in ("http://bücher.test/", "http://\u0430.test/", "http://a\u3002test/", "http://①.test/")),
+        *(
+            (url, "xn--")
+            for url in ("http://bücher.test/", "http://\u0430.test/", "http://a\u3002test/", "http://①.test/")
+        ),
         *((f"http://a.test/{odd}", "no blanks") for odd in (" ", "\r\nX: y", "\0", "\t", "\\..\\x", "\x7f", "\u2028")),
         ("http://a.test\\@b.test/", "no blanks"),
         ("http://a.test/" + "x" * 2000, "at most 2000"),
@@ -119,7 +134,9 @@ def test_references_are_seen_from_their_page(reference: str, expected: str) -> N
     assert joined("http://a.test/d/a", reference) == expected
 
 
-@pytest.mark.parametrize("reference", ["mailto:a@b.test", "javascript:x", "http://[", "a\nb", "http://u@b.test/", "\\\\b"])
+@pytest.mark.parametrize(
+    "reference", ["mailto:a@b.test", "javascript:x", "http://[", "a\nb", "http://u@b.test/", "\\\\b"]
+)
 def test_a_reference_to_nothing_that_is_fetched_is_refused(reference: str) -> None:
     with pytest.raises(UrlRefused):
         joined("http://a.test/", reference)
@@ -129,7 +146,13 @@ def test_only_registered_schemes_and_hosts_are_permitted() -> None:
     web = {"site": "own.test", "https_hosts": ["s.test", "both.test"], "http_hosts": ["both.test"]}
     for url in ("http://own.test/", "https://s.test/x", "https://both.test/", "http://BOTH.test:80/"):
         assert packet.permitted(url, web) == canonical(url)
-    for url in ("https://own.test/", "http://s.test/", "http://sub.s.test/", "http://s.test.evil.test/", "http://test/"):
+    for url in (
+        "https://own.test/",
+        "http://s.test/",
+        "http://sub.s.test/",
+        "http://s.test.evil.test/",
+        "http://test/",
+    ):
         with pytest.raises(UrlRefused, match="registered hosts"):
             packet.permitted(url, web)
     assert packet.schema(web)["properties"]["url"]["examples"] == [
