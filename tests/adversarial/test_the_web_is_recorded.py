@@ -53,7 +53,7 @@ def target_ran(new_audit: Callable[..., Audit], backend: str) -> Audit:
         isolation={"backend": backend},
         design=FEWEST,
         thresholds={"gate3": {"misled_min_misses": 0}},
-        information={"web": {"https_hosts": ["nowhere.invalid"], "seconds": 5.0}},
+        information={"web": {"https_hosts": ["nowhere.invalid"], "fetch_seconds": 5.0}},
     )
     audit.seal()
     audit.freeze_contract()
@@ -233,3 +233,36 @@ def test_a_contract_without_the_web_says_nothing_of_it(new_audit: Callable[..., 
     audit.freeze_contract()
     assert audit.job.contract.parts["information"] == {"config": {"checkpoint": "before_first_experiment"}}
     assert audit.job.bench.web is None
+
+
+ASKING = """\
+hello = read()
+codes = []
+for fields in (
+    {"url": "http://plain.test/never-seen"},
+    {"url": "http://unlisted.test/"},
+    {"url": "http://user:s3cret@plain.test/"},
+    {"url": "http://169.254.169.254/latest/"},
+    {"url": "file:///etc/passwd"},
+    {"url": "http://plain.test/", "headers": {"Authorization": "s3cret"}},
+    {"url": ["http://plain.test/"]},
+    {},
+    {"url": "http://plain.test/"},
+):
+    codes.append(ask("web_fetch", **fields).get("error", {}).get("code", "ok"))
+commit(codes)
+ask("finish")
+"""
+
+
+def test_h1_an_agent_that_asks_for_what_is_not_there_commits_like_any_other(
+    talk: Callable[..., Any], backend: str
+) -> None:
+    page = packet.Page("http://plain.test/", 200, "text/plain", packet.NOTHING, canonical.digest(b"text"))
+    rules = {"site": None, "https_hosts": [], "http_hosts": ["plain.test"], "requests": 8}
+    known = packet.of([page], {page.text: "text"})
+    one = talk(ASKING, kind=backend, web=web.Recorded(rules, known))
+    (committed,) = one.channel.candidates
+    assert json.loads(committed) == ["not_recorded", *["refused"] * 4, *["bad_message"] * 3, "ok"]
+    assert one.channel.finished and one.channel.limits_hit == []
+    assert "s3cret" not in str(one.channel.transcript)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,6 +58,6 @@ def test_a_deleted_packet_comes_back_and_no_agent_is_started(audit: Audit) -> No
 @pytest.mark.parametrize("web", [{"requests": 5}, {"text_bytes": 4096}, None], ids=str)
 def test_an_edit_of_what_is_registered_of_the_web_is_another_contract(audit: Audit, web: dict[str, Any] | None) -> None:
     audit.change({"information": {"web": web}})
-    planned = audit.finish("--dry-run").text
-    assert all(f"rule {rule}:" in planned for rule in ("freeze_contract", "run_target", *RULES_BEHIND))
-    assert ("rule freeze_packet:" in planned) == (web is not None)
+    planned = set(re.findall(r"^(\w+) +\d+$", audit.finish("--dry-run").text, re.MULTILINE))
+    assert planned > {"freeze_contract", "run_target", *RULES_BEHIND}
+    assert ("freeze_packet" in planned) == (web is not None)

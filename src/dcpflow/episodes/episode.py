@@ -50,7 +50,7 @@ class Laboratory:
     isolation: Isolation
     probe: str
     history: list[dict[str, Any]]
-    packet: Packet
+    packet: Packet = NO_PACKET
 
     @cached_property
     def objects(self) -> ObjectStore:

@@ -131,7 +131,7 @@ class Gateway:
         Args:
             url: a permitted address in canonical form.
         """
-        self._deadline = time.monotonic() + self.web["seconds"]
+        self._deadline = time.monotonic() + self.web["fetch_seconds"]
         answers: list[Answer] = []
         try:
             return self._follow(url, answers)
@@ -243,7 +243,7 @@ class Gateway:
 
 def late(web: Mapping[str, Any]) -> str:
     """The answer to a fetch that was not done in time."""
-    return f"the page did not come within {web['seconds']:g} s"
+    return f"the page did not come within {web['fetch_seconds']:g} s"
 
 
 def _reason(error: Exception) -> str:

@@ -103,7 +103,7 @@ def live(rules: Mapping[str, Any], objects: ObjectStore, waiting: Callable[[], N
     """
     with ExitStack() as stack:
         site = stack.enter_context(serving(rules["site"])) if rules["site"] else None
-        child = Evaluator(Gateway(rules, site).prepare, rules["seconds"] + GRACE_SECONDS, MEMORY_MB, waiting)
+        child = Evaluator(Gateway(rules, site).prepare, rules["fetch_seconds"] + GRACE_SECONDS, MEMORY_MB, waiting)
         stack.enter_context(child)
         yield Recorder(rules, objects, lambda url: fetched(child, url))
 

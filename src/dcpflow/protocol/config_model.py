@@ -158,7 +158,7 @@ class Web(Section):
         "positive controls quote a page.",
         json_schema_extra={"unit": "bytes"},
     )
-    seconds: float = Field(
+    fetch_seconds: float = Field(
         10.0, gt=0, le=600, description="Longest duration of one fetch.", json_schema_extra={"unit": "s"}
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dcpflow.episodes.arms import Arm, Bench
 from dcpflow.episodes.channel import Channel
+from dcpflow.episodes.episode import NO_PACKET
 from dcpflow.episodes.web import Recorded
 from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.episodes import EpisodeRecord
@@ -30,7 +31,7 @@ def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
     the same, they did not depend on it.
     """
     objects = ObjectStore(job.layout.objects)
-    packets = {"": Packet()}
+    packets = {"": NO_PACKET}
     found = {}
     for record in resolved(job, receipts):
         remedy = job.store.run_again(record.key, record.attempt)
@@ -53,7 +54,9 @@ def read(path: Path) -> dict[str, bool]:
     return found
 
 
-def replays(bench: Bench, record: EpisodeRecord, transcript: Sequence[Mapping[str, str]], web: Packet) -> bool:
+def replays(
+    bench: Bench, record: EpisodeRecord, transcript: Sequence[Mapping[str, str]], web: Packet = NO_PACKET
+) -> bool:
     """Whether a fresh channel with the arm's policy says to the agent's lines what the transcript holds.
 
     Fetches are answered from the packet that the record names, those of the target run too: no network is needed.

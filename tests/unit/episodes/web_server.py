@@ -22,7 +22,7 @@ RULES: dict[str, Any] = {
     "redirects": 3,
     "body_bytes": 65_536,
     "text_bytes": 8_192,
-    "seconds": 5.0,
+    "fetch_seconds": 5.0,
 }
 
 
