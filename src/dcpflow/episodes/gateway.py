@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from dcpflow.episodes.addresses import is_public
-from dcpflow.episodes.pages import CUT, Unreadable, decompressed, media_type, shown
+from dcpflow.episodes.pages import CUT, Unreadable, decompressed, load_encodings, media_type, shown
 from dcpflow.episodes.warc import Answer, storable
 from dcpflow.records import packet
 from dcpflow.records.urls import UrlRefused, joined, scheme_and_host
@@ -121,6 +121,7 @@ class Gateway:
 
         import urllib3  # noqa: F401, PLC0415
 
+        load_encodings()
         if any(scheme == "https" for scheme, _ in packet.places(self.web)):
             _ = self._context
         return lambda request: self.fetch(str(request["url"])).to_json()

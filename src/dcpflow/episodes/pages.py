@@ -6,6 +6,7 @@ text on every machine, and nothing in them can make this slow.
 
 from __future__ import annotations
 
+import codecs
 import html
 import re
 import zlib
@@ -94,6 +95,12 @@ def shown(body: bytes, content_type: str, url: str, most: int) -> str:
         return f"[{len(body)} bytes of {kind}, which is not shown as text]\n"
     text = _decoded(body, content_type, kind)
     return _bounded(_clean(_plain(text, url) if kind in _HTML else text), most)
+
+
+def load_encodings() -> None:
+    """Import what reading other encodings than UTF-8 takes, while files can be read."""
+    for name in {*_ENCODINGS.values(), "utf-8", "ascii"}:
+        codecs.lookup(name)
 
 
 def _decoded(body: bytes, content_type: str, kind: str) -> str:

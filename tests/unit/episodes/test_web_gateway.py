@@ -8,6 +8,8 @@ import gzip
 import itertools
 import socket
 import ssl
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -250,6 +252,30 @@ def test_a_certificate_for_another_name_is_not_accepted(
     authority: trustme.CA, trust: ssl.SSLContext, names: tuple[str, ...]
 ) -> None:
     assert failed(secured(authority, trust, *names)) == "the host's certificate or encryption is not accepted"
+
+
+def test_encryption_and_encodings_work_in_the_confined_child_too(authority: trustme.CA, trust: ssl.SSLContext) -> None:
+    """There no further module can be imported, at least not as root."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("secure.test").configure_cert(context)
+    kinds = {
+        "windows-1252": b"\xe4",
+        "iso-8859-15": b"\xe4",
+        "utf-16": b"\xe4\0",
+        "utf-16be": b"\0\xe4",
+        "x": b"\xc3\xa4",
+    }
+    answers: dict[str, Sent] = {
+        f"/{name}": page(gzip.compress(body), "200 OK", f"text/html; charset={name}", "Content-Encoding: gzip")
+        for name, body in kinds.items()
+    }
+    with serving(answers, context) as server:
+        secure = gateway(server, trust=trust)
+        with Evaluator(secure.prepare, 5, 512) as child:
+            assert [fetched(child, f"https://secure.test/{name}").text for name in kinds] == ["\u00e4\n"] * len(kinds)
+            assert failed(fetched(child, "http://nowhere.test/"))
+    with serving(answers, context) as server, Evaluator(gateway(server).prepare, 5, 512) as child:
+        assert "certificate" in failed(fetched(child, "https://secure.test/x"))
 
 
 def test_an_expired_or_unknown_certificate_is_not_accepted(authority: trustme.CA, trust: ssl.SSLContext) -> None:
@@ -497,6 +523,26 @@ def test_the_site_ends_with_the_run_and_serves_whoever_asks_oddly() -> None:
             assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
     with pytest.raises(OSError):
         socket.create_connection(place, timeout=1)
+
+
+def test_the_site_dies_with_the_process_that_serves_it() -> None:
+    program = (
+        "import os, time\nfrom dcpflow.episodes.site import serving\n"
+        "with serving('sqlite-notes.test') as place:\n    print(place[1], flush=True)\n    time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        port = int(process.stdout.readline())
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        process.kill()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            break
+        assert time.monotonic() < deadline, "the site is still being served"
+        time.sleep(0.02)
 
 
 # --- recording ---------------------------------------------------------------------------------------------
