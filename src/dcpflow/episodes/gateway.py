@@ -46,23 +46,25 @@ class Fetched:
     Attributes:
         status: of the last answer; 0 where there was none.
         content_type: its media type.
-        body: its body as it was sent.
         text: what the agent is shown.
         answers: all answers on the way, redirects too.
     """
 
     status: int
     content_type: str
-    body: bytes
     text: str
     answers: tuple[Answer, ...]
+
+    @property
+    def body(self) -> bytes:
+        """The body of the last answer as it was sent; empty where there is no page."""
+        return self.answers[-1].body if self.status else b""
 
     def to_json(self) -> dict[str, Any]:
         """The form in which it leaves the child process."""
         return {
             "status": self.status,
             "content_type": self.content_type,
-            "body": _b64(self.body),
             "text": self.text,
             "answers": [[a.url, a.status, [list(h) for h in a.headers], _b64(a.body)] for a in self.answers],
         }
@@ -74,13 +76,12 @@ class Fetched:
             Answer(url, status, [(name, text) for name, text in headers], base64.b64decode(body))
             for url, status, headers, body in value["answers"]
         )
-        body = base64.b64decode(value["body"])
-        return cls(value["status"], value["content_type"], body, value["text"], answers)
+        return cls(value["status"], value["content_type"], value["text"], answers)
 
 
 def failed(message: str, answers: tuple[Answer, ...] = ()) -> Fetched:
     """A fetch without a page to show."""
-    return Fetched(0, "", b"", message, answers)
+    return Fetched(0, "", message, answers)
 
 
 def resolved(host: str, port: int) -> list[str]:
@@ -164,7 +165,7 @@ class Gateway:
         named = headers.get("content-type", "text/plain" if not plain else "")
         moved = f"[redirected to {at}]\n" if at != url else ""
         text = moved + shown(plain, named, at, max(len(CUT), self.web["text_bytes"] - len(moved)))
-        return Fetched(status, media_type(named), body, text, answers)
+        return Fetched(status, media_type(named), text, answers)
 
     def _get(self, url: str) -> tuple[int, Mapping[str, str], Answer]:
         """One answer: status, headers by lower-case name, and all of it as it is stored."""

@@ -146,7 +146,7 @@ class Web(Section):
     body_bytes: int = Field(
         524_288,
         ge=1_024,
-        le=2**26,
+        le=2**23,
         description="Largest answer, compressed or not.",
         json_schema_extra={"unit": "bytes"},
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.gateway import Fetched, failed
+from dcpflow.episodes.warc import Answer
 from dcpflow.episodes.web import Access, Recorded, Recorder, fetched, recordable
 from dcpflow.records import canonical, packet
 from dcpflow.records.objects import ObjectStore
@@ -164,7 +165,11 @@ def recorder(folder: Path, fetch: Callable[[str], Fetched]) -> Recorder:
 def test_the_target_s_replies_are_those_that_its_packet_gives(tmp_path: Path) -> None:
     """Byte for byte, those of failed fetches too."""
     answers = iter(
-        [Fetched(200, "text/plain", b"body", "text\n", ()), failed(LATE), Fetched(404, "a/b", b"", "no\n", ())]
+        [
+            Fetched(200, "text/plain", "text\n", (Answer("http://plain.test/b", "200 OK", [], b"body"),)),
+            failed(LATE),
+            Fetched(404, "a/b", "no\n", (Answer("http://other.test/", "404 Not Found", [("X", "y")], b""),)),
+        ]
     )
     web = recorder(tmp_path, lambda _: next(answers))
     urls = ["http://plain.test/b", "http://plain.test/a", "http://other.test/", "http://plain.test/b"]
