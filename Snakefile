@@ -27,6 +27,7 @@ rule all:
         rules.replay_channels.output,
         AUDIT.score_files,
         AUDIT.all_receipts,
+        AUDIT.packet,
         rules.seal_task.output,
         rules.freeze_contract.output,
         rules.register.output,

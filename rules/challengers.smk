@@ -5,6 +5,7 @@ rule run_challenger:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
         target=rules.run_target.output,
     output:
         f"{AUDIT.folder('challengers')}/b{{batch}}.json",

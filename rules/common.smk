@@ -24,6 +24,7 @@ JOB = AUDIT.shell(AUDIT.job_arguments)
 # artifacts that one scoring job takes at a time; fewer where the run has fewer cores
 SCORING_THREADS = 8
 CONTRACT = f"{RESULTS}/registration/contract.json"
+PACKET = AUDIT.packet
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 
 

@@ -5,6 +5,7 @@ rule run_control:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
     output:
         f"{AUDIT.folder('controls')}/b{{batch}}.json",
     log:

@@ -5,6 +5,7 @@ rule decide:
     input:
         contract=CONTRACT,
         registration=REGISTRATION,
+        packet=PACKET,
         parts=rules.freeze_contract.output.parts + rules.register.output.parts,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,

@@ -24,6 +24,7 @@ rule evidence:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
         replay=rules.replay_channels.output,

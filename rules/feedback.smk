@@ -6,6 +6,7 @@ rule run_pair:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
     output:
         f"{AUDIT.folder('pairs')}/b{{batch}}.json",
@@ -27,6 +28,7 @@ rule run_null_pair:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
     output:
         f"{AUDIT.folder('null_pairs')}/b{{batch}}.json",
     log:
@@ -47,6 +49,7 @@ rule run_misled_null:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
     output:
         f"{AUDIT.folder('misled_nulls')}/b{{batch}}.json",
     log:
@@ -69,6 +72,7 @@ rule replace_pair:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
         earlier=lambda wildcards: AUDIT.receipts("pairs")
         + AUDIT.receipts("pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
@@ -91,6 +95,7 @@ rule replace_null_pair:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        packet=PACKET,
         earlier=lambda wildcards: AUDIT.receipts("null_pairs")
         + AUDIT.receipts("null_pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
     output:

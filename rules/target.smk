@@ -38,10 +38,28 @@ rule score_target:
         f"{PYTHON} scripts/score_phase.py {JOB} --phase target --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
+# Where the Web is not offered, nothing asks for this.
+rule freeze_packet:
+    input:
+        contract=CONTRACT,
+        target=rules.run_target.output,
+    output:
+        f"{RESULTS}/target/packet.json",
+    log:
+        f"{LOGS}/freeze_packet.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    message:
+        "freezing the Web packet: what the target run saw, all later episodes see"
+    shell:
+        f"{PYTHON} scripts/freeze_packet.py {JOB} --output {{output:q}} > {{log:q}} 2>&1"
+
+
 rule select_checkpoint:
     input:
         contract=CONTRACT,
         target=rules.run_target.output,
+        packet=PACKET,
     output:
         f"{RESULTS}/target/checkpoint.json",
     log:

@@ -23,7 +23,7 @@ import yaml
 
 from dcpflow.episodes import sandbox
 from dcpflow.records.registration import CONTRACT_PARTS
-from dcpflow.stages import checkpoint, decide, episodes, evidence, registering, replay, scoring, seal
+from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.workflow import Workflow
 
@@ -108,6 +108,10 @@ class Audit:
                 stratum = audit.config.design.stratum if stage == "challengers" else ""
                 episodes.run_slots(job, stage, audit.first(batch), audit.last(batch), path, stratum)
 
+    def freeze_packet(self) -> None:
+        for path in self.workflow.packet:
+            packet.freeze(self.job, Path(path))
+
     def select_checkpoint(self) -> None:
         checkpoint.select(self.job, self.job.layout.checkpoint)
 
@@ -138,6 +142,7 @@ class Audit:
         self.freeze_contract()
         self.register()
         self.run("target")
+        self.freeze_packet()
         self.select_checkpoint()
         job = self.job
         for stage in self.workflow.stages:

@@ -17,6 +17,7 @@ from dcpflow.agents.launch import LaunchSpec, python_command
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.episodes.web import Access
 
 LIMITS: dict[str, Any] = {
     "experiments": 4,
@@ -132,11 +133,12 @@ def talk(
         policy: Callable[[str], dict[str, Any]] = lambda _: {"total": "1.000000"},
         hello: dict[str, Any] = HELLO,
         heartbeat: Callable[[], None] = lambda: None,
+        web: Access | None = None,
         **limits: float,
     ) -> Talk:
         spec = write_agent(body)
         isolation = isolate(kind, spec)
-        channel = Channel(policy, LIMITS | limits)
+        channel = Channel(policy, LIMITS | limits, web)
         began = time.monotonic()
         ending = converse(isolation, spec, LIMITS | limits, channel, hello, heartbeat)
         started.append(Talk(channel, ending, time.monotonic() - began, spec))

@@ -171,7 +171,10 @@ def test_a_hello_holds_what_it_should_and_nothing_else(episodes: dict[str, list[
     for group in episodes.values():
         for episode in group:
             assert set(episode.hello) == expected
-            assert set(episode.hello["files"]) == ({"canary.txt"} if episode.key.stage == "controls" else set())
+            web = (
+                set() if episode.key.stage == "target" else {"web/index.txt", *(f"web/000{n}.txt" for n in range(1, 5))}
+            )
+            assert set(episode.hello["files"]) == web | ({"canary.txt"} if episode.key.stage == "controls" else set())
     hellos = [told(episode).splitlines()[0] for group in episodes.values() for episode in group]
     stages = {*STAGES, "null", "misled", "misleading", "truthful", "neutral", "withheld", "control"}
     for first in hellos:

@@ -28,6 +28,7 @@ from dcpflow.records import canonical, plan, receipts, registration, stagefile
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.stages.evidence import recomputed_facts
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.replay import replays
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Files = dict[str, bytes]
 Place = tuple[Any, ...]
 
-ASIDE = re.compile(r"store/.*/(aside|holder)-\d+\.json|history/.*/when\.json")
+ASIDE = re.compile(r"store/.*/((aside|holder)-\d+\.json|aside-\d+\.warc)|history/.*/when\.json")
 RECORD = re.compile(r"store/.*/record\.json")
 TABLE = re.compile(r"evidence/(\w+)\.parquet")
 RECEIPT = re.compile(r"[a-z_]+/(\w+/)?b\d+-\d+\.json")
@@ -414,7 +415,7 @@ def caught_by(whole: Whole, name: str, value: Any) -> str:
     replayed = {
         e.digest: old.episode_facts[same[e.digest]]["transcript_replays"]
         if e.digest in old.episode_facts
-        else replays(job.bench, e.record, e.transcript)
+        else replays(job.bench, e.record, e.transcript, view.packets.get(e.record.packet, Packet()))
         for e in view.episodes
     }
     if recomputed_facts(job, view, replayed) != (decided.evidence.episode_facts, decided.evidence.facts):
@@ -428,7 +429,10 @@ def caught_by(whole: Whole, name: str, value: Any) -> str:
     return ""
 
 
-@pytest.mark.parametrize("what", ["record", "scores/target", "scores/controls", "evidence/facts", "target/checkpoint"])
+@pytest.mark.parametrize(
+    "what",
+    ["record", "scores/target", "scores/controls", "evidence/facts", "target/checkpoint", "target/packet"],
+)
 def test_what_a_forger_rewrites_everywhere_is_noticed_or_harmless(whole: Whole, what: str) -> None:
     counts: Counter[str] = Counter()
     harmless = set()

@@ -386,3 +386,50 @@ def test_roles_of_an_audit_by_another_party() -> None:
 )
 def test_values_that_cannot_stand_together(text: str, key: str) -> None:
     assert complaint(yaml.safe_load(text)).startswith(f"{key} = ")
+
+
+# --- the Web -----------------------------------------------------------------------------------------------
+
+
+def test_without_the_web_the_contract_says_nothing_of_it() -> None:
+    assert load({"information": {"web": None}}).parts()["information"] == {"checkpoint": "before_first_experiment"}
+    assert load({}).parts()["information"]["web"]["site"] == "sqlite-notes.test"
+
+
+@pytest.mark.parametrize(
+    ("web", "key", "said"),
+    [
+        ({"https_hosts": ["https://a.test"]}, "https_hosts", "host name"),
+        ({"https_hosts": ["a.test", "A.test"]}, "https_hosts", "host name"),
+        ({"https_hosts": ["a.test:443"]}, "https_hosts", "host name"),
+        ({"https_hosts": ["*.a.test"]}, "https_hosts", "host name"),
+        ({"http_hosts": ["127.0.0.1"]}, "http_hosts", "host name"),
+        ({"http_hosts": ["::1"]}, "http_hosts", "host name"),
+        ({"http_hosts": [""]}, "http_hosts", "host name"),
+        ({"https_hosts": ["b\u00fccher.test"]}, "https_hosts", "host name"),
+        ({"http_hosts": ["sqlite-notes.test"]}, "http_hosts", "pages on this machine"),
+        ({"site": None}, "", "names no site and no host"),
+        ({"text_bytes": 16_385}, "text_bytes", "a quarter of limits.message_bytes"),
+        ({"requests": 0}, "requests", "from 1"),
+        ({"fetch_seconds": 0}, "fetch_seconds", "above 0"),
+        ({"ports": [8080]}, "ports", "unknown key"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_the_web_is_checked(web: dict[str, Any], key: str, said: str) -> None:
+    line = complaint({"information": {"web": web}})
+    assert line.startswith(f"information.web.{key}".rstrip("."))
+    assert said in line
+
+
+@pytest.mark.parametrize("web", [True, "null", [], 7])
+def test_the_web_is_a_section_or_null(web: object) -> None:
+    assert "must be a section" in complaint({"information": {"web": web}})
+
+
+def test_registered_hosts_have_the_form_in_which_addresses_have_them() -> None:
+    from dcpflow.records.urls import canonical
+
+    for host in ("a.test", "xn--bcher-kva.test", "a-b.c_d.test", "localhost", "a1.test"):
+        assert load({"information": {"web": {"https_hosts": [host]}}}).information.web
+        assert canonical(f"https://{host}/") == f"https://{host}/"

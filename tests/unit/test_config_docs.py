@@ -54,6 +54,7 @@ def test_every_key_is_explained_in_all_three_files() -> None:
         part = definitions
         for name in key.split("."):
             part = part["properties"][name]
+            part = next((one for one in part.get("anyOf", ()) if "$ref" in one), part)
             part = definitions["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
         assert part["description"].startswith(info.description), key
 

@@ -18,6 +18,7 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
     lines = [
         ("registration", f"contract and registration digest, every part, {history}"),
         ("records", f"{len(view.episodes)} episodes: receipt, record, transcript, candidates, isolation probe"),
+        *([("web", f"{len(view.packet.pages)} pages: address, body, text, every reply")] if view.packet.pages else []),
         ("scores", f"{artifacts} scored artifacts in {len(view.scores)} phases, with means and intervals"),
         ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
         ("checks", f"{len(checks)} from the records: {passed} passed"),

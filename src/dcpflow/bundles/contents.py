@@ -7,7 +7,7 @@ from typing import Final
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView, Episode
-from dcpflow.records import files, history, plan, public, receipts, registration
+from dcpflow.records import files, history, packet, plan, public, receipts, registration
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -38,6 +38,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     ]
     if seen.checkpoint:
         paths.append(layout.checkpoint)
+    if seen.registered.config("information").get("web"):
+        paths.append(layout.packet)
     for entry in history.entries(layout):
         place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"
         paths += [path for path in (place / "entry.json", place / "decision.json") if path.exists()]
@@ -49,6 +51,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         for episode in seen.episodes
         for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
     } | {episode.record.workspace for episode in seen.episodes if episode.record.workspace}
+    named |= {digest for web in seen.packets.values() for digest in packet.members(web)}
     paths += [objects.path(digest) for digest in named]
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])

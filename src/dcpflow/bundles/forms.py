@@ -30,6 +30,7 @@ _RECORD: Final[Mapping[str, Shape]] = {
     "candidates": listed(DIGEST),
     "usage": shapes.USAGE,
     "workspace": shapes.SEAL,
+    "packet": shapes.SEAL,
 }
 """What the record's own reader, which checks the types of all fields, leaves open."""
 
@@ -65,6 +66,7 @@ def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.registration / "contract.json", shapes.CONTRACT
     yield layout.registration / "registration.json", shapes.REGISTRATION
     yield layout.checkpoint, shapes.CHECKPOINT
+    yield layout.packet, shapes.PACKET
     yield layout.evidence / "facts.json", shapes.FACTS
     yield layout.evidence / "manifest.json", _EVIDENCE
     yield from ((layout.scores(phase), shapes.SCORES) for phase in plan.PHASES)

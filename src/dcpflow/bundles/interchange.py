@@ -28,7 +28,7 @@ ATTESTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "claim_frozen": ("claim_frozen",),
     "provenance_pass": ("scored_after_commit",),
     "iterative_lineage_eligible": ("target_learned_from_experiments",),
-    "lineage_dataflow_audit_pass": ("lineage_withheld", "challenger_channel_withheld"),
+    "lineage_dataflow_audit_pass": ("lineage_withheld", "challenger_channel_withheld", "same_web_packet"),
     "challenger_contract_pass": ("same_information",),
     "private_isolation_pass": ("private_isolation",),
     "symmetric_verifier_pass": ("symmetric_scoring", "commitments_open"),
@@ -147,6 +147,6 @@ def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, ga
         audit_slot_registry_entry_hash=canonical.digest_of(slot),
         human_assistance=claim["human_assistance"],
         attribution_subject=claim["attribution"],
-        web_access_used=False,
-        web_replay_scope="not_used",
+        web_access_used=bool(seen.packet.pages),
+        web_replay_scope="observed_request_response_frozen" if seen.packet.pages else "not_used",
     )

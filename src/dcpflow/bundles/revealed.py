@@ -16,7 +16,7 @@ from dcpflow.bundles.shapes import HEX, STAGE_FILE, TEXT, hold, record
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence.folder import Evidence
 from dcpflow.evidence.view import AuditView
-from dcpflow.records import canonical, plan
+from dcpflow.records import canonical, packet, plan
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.layout import Layout
 
@@ -175,10 +175,10 @@ def recompute(evidence: Evidence, secrets: Secrets) -> Recomputed:
         drawn = plan.draw(draws, key.stage, key.slot)
         holds = episode.record.draw == drawn and episode.record.unit == plan.unit(drawn)
         _agree(f"whether {key} was drawn from {secrets.source}", facts["draw_matches"], holds)
-        text = {plan.CANARY: plan.canary_text(draws, key.stage, key.slot)} if plan.STAGES[key.stage].canary else {}
-        quoted = {name: canonical.digest(content.encode()) for name, content in text.items()}
-        _agree(f"whether {key} quoted its files", facts["canary_quoted"], episode.record.quotes == quoted)
-        canaries += len(text)
+        asked = plan.to_quote(draws, key.stage, key.slot, seen.packet)
+        for name, holds in packet.quoted(episode.record.quotes, asked).items():
+            _agree(f"whether {key} quoted its files ({name})", facts[name], holds)
+        canaries += plan.CANARY in asked
     for phase, rows in seen.scores.items():
         order = draws.order(len(rows), f"scores {phase}", "scoring order")
         holds = [rows[index].position for index in order] == list(range(1, len(rows) + 1))

@@ -162,7 +162,8 @@ _SEAL_OF_TASK: Final = record(
     public_demonstration=TEXT,
 )
 PARTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys(("claim", "information", "limits", "isolation", "design", "thresholds"), record(config=OBJECT)),
+    **dict.fromkeys(("claim", "limits", "isolation", "design", "thresholds"), record(config=OBJECT)),
+    "information": record(("site",), config=OBJECT, site=mapped(DIGEST)),
     "task": record(config=OBJECT, seal=_SEAL_OF_TASK, sources=mapped(DIGEST)),
     "agent": record(config=OBJECT, sources=mapped(DIGEST)),
 }
@@ -193,6 +194,7 @@ CHECKPOINT: Final = record(
     history=listed(OBJECT),
     scope=word("lineage_empty", "lineage_prefix"),
 )
+PACKET: Final = record(contract=DIGEST, target_record=DIGEST, packet=DIGEST)
 SCORES: Final = record(
     contract=DIGEST,
     inputs=mapped(DIGEST),
@@ -218,7 +220,10 @@ FACTS: Final = record(
     facts=record(commitments=mapped(FLAG), scoring_order=mapped(FLAG), unlisted=listed(TEXT), target_runs=COUNT),
 )
 DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_randomness=TEXT, first_arm=ARM)
-USAGE: Final = record(experiments=COUNT, commits=COUNT, messages=COUNT, bad_messages=COUNT, bytes=COUNT)
+USAGE: Final = record(
+    ("web_requests",),
+    **dict.fromkeys(("experiments", "commits", "messages", "bad_messages", "bytes", "web_requests"), COUNT),
+)
 OUTCOME: Final = word("artifact", "model_failure", "execution_contract_violation", "infrastructure_invalid")
 PROBE: Final = record(schema=TEXT, backend=TEXT, tests=mapped(word("refused", "open")))
 WORKSPACE: Final = record(schema=TEXT, files=listed(record(name=TEXT, size=COUNT, digest=DIGEST)), violation=TEXT)

@@ -47,6 +47,11 @@ class Bench:
         """The registered limits."""
         return self.contract.config("limits")
 
+    @property
+    def web(self) -> dict[str, Any] | None:
+        """What was registered of the Web; None where it is not offered."""
+        return self.contract.config("information").get("web")
+
 
 class Arm:
     """What the channel of one episode answers.

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcpflow.records import canonical
+from dcpflow.episodes.web import Access, recordable
+from dcpflow.records import canonical, packet
+from dcpflow.records.urls import UrlRefused
 from dcpflow.tasks.base import CandidateInvalid
 from dcpflow.tasks.evaluator import EvaluatorDied
 
@@ -36,16 +38,19 @@ class Channel:
     Attributes:
         experiment: the arm's policy: a candidate to the reply's ``result``.
         limits: the registered limits.
+        web: how fetches are answered; None where the Web is not offered.
         transcript: every line so far, as ``{"from", "line"}`` or, where it is not UTF-8, ``{"from", "base64"}``.
         candidates: committed candidates, in order.
         quotes: texts that the last commit quoted, by file name.
-        usage: counts of experiments, commits, messages, bad_messages and bytes.
+        usage: counts of experiments, commits, messages, bad_messages and bytes, and where the Web is offered of
+            web_requests.
         limits_hit: registered limits that ended the conversation.
         finished: whether the agent has said that it is done, or was cut off.
     """
 
     experiment: Callable[[str], dict[str, Any]]
     limits: Mapping[str, int]
+    web: Access | None = None
     transcript: list[dict[str, str]] = field(default_factory=list)
     candidates: list[bytes] = field(default_factory=list)
     quotes: dict[str, bytes] = field(default_factory=dict)
@@ -54,6 +59,15 @@ class Channel:
     )
     limits_hit: list[str] = field(default_factory=list)
     finished: bool = False
+
+    def __post_init__(self) -> None:
+        if self.web is not None:
+            self.usage[packet.BUDGET] = 0
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What an agent may ask for."""
+        return ACTIONS if self.web is None else (*ACTIONS, packet.ACTION)
 
     def say(self, message: Mapping[str, Any]) -> bytes:
         """Record a message of the harness and return its line."""
@@ -67,6 +81,7 @@ class Channel:
         Returns:
             The reply's line, and whether it answers an experiment (those are sent with the registered delay).
         """
+        line = recordable(line)
         self._record(line)
         self.usage["messages"] += 1
         identity: str | int | None = None
@@ -104,8 +119,10 @@ class Channel:
             case "finish":
                 self.finished = True
                 return {}
+            case packet.ACTION if self.web is not None:
+                return self._web_fetch(request, self.web)
             case other:
-                names = ", ".join(ACTIONS)
+                names = ", ".join(self.actions)
                 raise ActionRefused("bad_message", f"action must be one of {names}, not {str(other)[:MAX_ID]!r}")
 
     def _experiment(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -119,6 +136,19 @@ class Channel:
             raise ActionRefused("invalid_candidate", str(error)) from None
         except EvaluatorDied as error:
             raise ActionRefused("invalid_candidate", f"the candidate could not be measured: {error}") from None
+
+    def _web_fetch(self, request: dict[str, Any], web: Access) -> dict[str, Any]:
+        """The reply's fields; of a fetch that failed, ``ok`` among them."""
+        url = request.get("url")
+        if not isinstance(url, str) or request.keys() != {"id", "action", "url"}:
+            raise ActionRefused("bad_message", "a fetch has a url, a text, and no other field: no headers are sent")
+        if self.usage[packet.BUDGET] >= web.rules["requests"]:
+            raise ActionRefused("budget", f"all {web.rules['requests']} fetches are used")
+        self.usage[packet.BUDGET] += 1
+        try:
+            return web.answer(packet.permitted(url, web.rules))
+        except UrlRefused as refusal:
+            raise ActionRefused("refused", str(refusal)) from None
 
     def _commit(self, request: dict[str, Any]) -> dict[str, Any]:
         candidate = self._candidate(request)

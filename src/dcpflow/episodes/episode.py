@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,15 +15,18 @@ from dcpflow.episodes.arms import Arm, Bench, instance_hidden
 from dcpflow.episodes.channel import VERSION, Channel
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation
+from dcpflow.episodes.web import Recorded, Recorder, live
 from dcpflow.episodes.workspace import NOTHING_LEFT, OF_LIMITS, Workspace
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, plan
+from dcpflow.records import canonical, packet, plan
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.tasks.base import Task
 
+NO_PACKET = Packet()
 BUDGETS = ("experiments", "candidates", "wall_seconds", "message_bytes", "candidate_bytes")
 
 
@@ -37,6 +41,7 @@ class Laboratory:
         isolation: where.
         probe: digest of the isolation probe's record.
         history: the prefix of the target run from which branches continue.
+        packet: what the target run has seen of the Web; empty before it has run.
     """
 
     bench: Bench
@@ -45,6 +50,7 @@ class Laboratory:
     isolation: Isolation
     probe: str
     history: list[dict[str, Any]]
+    packet: Packet = NO_PACKET
 
     @cached_property
     def objects(self) -> ObjectStore:
@@ -84,9 +90,9 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
     key, bench = claim.key, lab.bench
     drawn = plan.draw(bench.draws, key.stage, key.slot)
     started, clock = time.time(), time.monotonic()
-    with Arm(bench, key, claim.still_here) as arm:
-        channel = Channel(arm.policy, bench.limits)
-        first = hello(bench.task, bench.draws, key, bench.limits, lab.history)
+    with Arm(bench, key, claim.still_here) as arm, _reading(lab, key, claim.still_here) as web:
+        channel = Channel(arm.policy, bench.limits, web)
+        first = hello(bench.task, bench.draws, key, bench.limits, lab.history, bench.web, lab.packet)
         ending = converse(lab.isolation, lab.spec, bench.limits, channel, first, claim.still_here)
     if ending.killed:
         raise EvidenceError(
@@ -94,6 +100,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
     outcome, reason = outcome_of(channel, ending)
+    archive = web.store() if isinstance(web, Recorder) else b""
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
         contract=bench.contract.digest,
@@ -114,6 +121,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         transcript=lab.objects.put(transcript),
         limits_hit=channel.limits_hit,
         usage=channel.usage,
+        packet=web.packet.digest if web else "",
         isolation=lab.probe,
         workspace=_kept(lab.objects, ending.workspace),
     )
@@ -125,11 +133,30 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         "late_replies": ending.late_replies,
         "stderr": ending.stderr.decode("utf-8", "backslashreplace"),
     }
-    return claim.commit(record, aside)
+    return claim.commit(record, aside, archive)
+
+
+@contextmanager
+def _reading(lab: Laboratory, key: EpisodeKey, waiting: Callable[[], None]) -> Iterator[Recorder | Recorded | None]:
+    """The live Web for the target run, the recorded one for all others, none where none is registered."""
+    rules = lab.bench.web
+    if rules is None:
+        yield None
+    elif plan.STAGES[key.stage].live_web:
+        with live(rules, lab.objects, waiting) as recorder:
+            yield recorder
+    else:
+        yield Recorded(rules, lab.packet)
 
 
 def hello(
-    task: Task, draws: Draws, key: EpisodeKey, limits: Mapping[str, int], history: list[dict[str, Any]]
+    task: Task,
+    draws: Draws,
+    key: EpisodeKey,
+    limits: Mapping[str, int],
+    history: list[dict[str, Any]],
+    web: Mapping[str, Any] | None = None,
+    observed: Packet = NO_PACKET,
 ) -> dict[str, Any]:
     """The first message: all that the agent is given besides the channel's answers.
 
@@ -139,21 +166,26 @@ def hello(
         key: the episode.
         limits: the registered limits.
         history: what branches continue from; given to branches alone.
+        web: what was registered of the Web; None where it is not offered.
+        observed: what the target run has seen of it; given to all but the target run.
     """
     stage = plan.STAGES[key.stage]
     drawn = plan.draw(draws, key.stage, key.slot)
     presentation = task.presentation(bytes.fromhex(drawn["presentation"]))
     reveal = instance_hidden(task, draws, key) if stage.own_instance else None
-    files = {plan.CANARY: plan.canary_text(draws, key.stage, key.slot)} if stage.canary else {}
+    given = Packet() if stage.live_web else observed
+    quoted = plan.to_quote(draws, key.stage, key.slot, given)
+    budgets = {name: limits[name] for name in BUDGETS} | ({packet.BUDGET: web["requests"]} if web else {})
+    actions = task.action_schemas() | ({packet.ACTION: packet.schema(web)} if web else {})
     return {
         "type": "hello",
         "version": VERSION,
         "K": task.background(),
-        "E0": task.first_observations(presentation, reveal=reveal, quote=sorted(files)),
-        "files": files,
+        "E0": task.first_observations(presentation, reveal=reveal, quote=sorted(quoted)),
+        "files": given.files | quoted,
         "history": history if stage.branch else [],
-        "budgets": {name: limits[name] for name in BUDGETS},
-        "actions": task.action_schemas(),
+        "budgets": budgets,
+        "actions": actions,
         "seed": drawn["agent_seed"],
     }
 

@@ -19,6 +19,7 @@ from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
 from dcpflow.records.canonical import digest_of, encode
+from dcpflow.records.packet import PREFIX, Packet, not_recorded
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -189,12 +190,15 @@ def contract_matched(context: Context) -> Finding:
 
 @_check("adequacy", ADEQUACY)
 def materials_readable(context: Context) -> Finding:
-    """Controls quoted a random file byte for byte, often enough to rule out that materials did not arrive."""
-    controls = context.view.of("controls")
-    quoted = len(controls) - len(context.without(controls, "canary_quoted"))
+    """Controls quoted a random file and a page of the Web packet byte for byte, often enough to rule out that
+    materials did not arrive."""
+    controls, pages = context.view.of("controls"), context.view.packet.pages
+    missed = {*context.without(controls, "canary_quoted"), *context.without(controls, "packet_quoted")}
+    quoted = len(controls) - len(missed)
     bound = success_lower_bound(quoted, len(controls), context.reg.alpha_adequacy)
     reached = bound >= context.reg.min_control_recall
-    reason = f"{quoted} of {len(controls)} canary files were quoted byte for byte (lower bound {bound:.4f})"
+    what = "canary file and drawn page of the Web packet" if pages else "canary file"
+    reason = f"{quoted} of {len(controls)} controls quoted their {what} byte for byte (lower bound {bound:.4f})"
     return PASS if reached else FAIL, reason, controls
 
 
@@ -285,11 +289,38 @@ def commitments_open(context: Context) -> Finding:
 
 @_check("core", CORE_ONLY)
 def same_information(context: Context) -> Finding:
-    """All challengers were given the same files: the same Web packet, which here is none."""
+    """All challengers were given the same files."""
     challengers = context.view.of("challengers")
     packets = {json.dumps(episode.hello["files"], sort_keys=True) for episode in challengers}
     result = PASS if len(packets) <= 1 else FAIL
-    return result, f"{len(packets)} different file packets among {len(challengers)} challengers", challengers
+    return result, f"{len(packets)} different sets of files among {len(challengers)} challengers", challengers
+
+
+@_check("core", EVERY_HIT)
+def same_web_packet(context: Context) -> Finding:
+    """Of the Web, everybody saw what the target run saw: the files of its packet and, byte for byte, its replies."""
+    view, episodes = context.view, context.view.episodes
+    if not view.registered.config("information").get("web"):
+        return PASS, "the Web is no part of this audit", ()
+    packet = view.packet
+    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, view.target)]
+    count = sum(len(episode.fetches()) for episode in episodes if episode is not view.target)
+    good = f"{len(packet.pages)} addresses that the target run saw, and {count} later fetches answered from them alone"
+    return *_verdict(odd, good), episodes
+
+
+def _sees_only(episode: Episode, packet: Packet, target: Episode) -> bool:
+    """Whether an episode was given the packet and nothing else of the Web.
+
+    The target run has made the packet: it had no files, and nothing that it fetched can be missing.
+    """
+    given = {name: text for name, text in episode.hello["files"].items() if name.startswith(PREFIX)}
+    unknown = None if episode is target else not_recorded()
+    return (
+        episode.record.packet == target.record.packet == packet.digest
+        and given == ({} if episode is target else packet.files)
+        and all(one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches())
+    )
 
 
 @_check("core", EVERY_HIT)

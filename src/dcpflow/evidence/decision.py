@@ -18,6 +18,7 @@ from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.packet import places
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -132,6 +133,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             "checkpoint": view.checkpoint.get("digest"),
             "checks": checks.digest(outcome.checks),
         },
+        "web": _web(outcome),
         "target_runs_started": outcome.facts.target_runs,
         "gate1": _gate1(outcome),
         "gate2": _gate2(outcome),
@@ -179,6 +181,25 @@ def _scope(outcome: Outcome) -> dict[str, Any]:
         "budget": {"experiments": limits.experiments, "candidates": limits.candidates},
         "information": outcome.config.task.name,
         "isolation": outcome.config.isolation.backend,
+    }
+
+
+def _web(outcome: Outcome) -> dict[str, Any] | None:
+    """What was fetched from where, by the target run alone; None where the Web is no part of the audit."""
+    web = outcome.view.registered.config("information").get("web")
+    if not web:
+        return None
+    site = web["site"]
+    return {
+        "packet": outcome.view.packet.digest,
+        "fetched": [
+            {"url": page.url, "status": page.status, "content_type": page.content_type, "body": page.body}
+            for page in outcome.view.packet.pages
+        ],
+        "permitted": [f"{scheme}://{host}/" for scheme, host in places(web)],
+        "on_loopback": f"{site}: pages that ship with dcpflow, the one host whose address is not public"
+        if site
+        else None,
     }
 
 

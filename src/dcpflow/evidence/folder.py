@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Never, cast
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, rows, tables, view
 from dcpflow.evidence.checks import Check
-from dcpflow.records import canonical, checkpoint, files, history, plan, public, registration, stagefile
+from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
@@ -83,14 +83,15 @@ def scores(layout: Layout) -> dict[str, Path]:
 
 
 def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
-    """Records, scores and checkpoint, every digest followed.
+    """Records, scores, checkpoint and Web packet, every digest followed.
 
     Raises:
         EvidenceError: something is missing, altered or foreign.
     """
-    contract = registration.read_contract(layout.registration).digest
-    point = checkpoint.read(layout, contract) if "pairs" in score_paths else None
-    return view.load(layout, receipt_paths, score_paths, point)
+    registered = registration.read_contract(layout.registration)
+    point = checkpoint.read(layout, registered.digest) if "pairs" in score_paths else None
+    web = packet.read(layout, registered.digest) if registered.config("information").get("web") else None
+    return view.load(layout, receipt_paths, score_paths, point, web)
 
 
 def write(

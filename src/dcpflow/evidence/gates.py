@@ -169,8 +169,8 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
 
 
 def control_succeeded(view: AuditView, episode: Episode, facts: Mapping[str, bool], epsilon: float) -> bool:
-    """A control succeeds where its artifact reaches its own instance's line and its canary was quoted."""
-    return facts["canary_quoted"] and reached_own_line(view, episode, epsilon)
+    """A control succeeds where its artifact reaches its own instance's line and it quoted canary and Web packet."""
+    return facts["canary_quoted"] and facts["packet_quoted"] and reached_own_line(view, episode, epsilon)
 
 
 def _adequacy(view: AuditView, facts: Facts, standing: Standing, epsilon: float) -> Adequacy:
@@ -200,7 +200,7 @@ def _conditions(view: AuditView, reg: Registration) -> Conditions:
         policy_digest=reg.branch_policy_digest,
         knowledge_digest=str(seal["background"]),
         initial_evidence_digest=digest_of({"contract": view.registered.contract, "of": "E0"}),
-        web_digest=digest_of({"web": []}),
+        web_digest=view.packet.digest,
     )
 
 

@@ -77,7 +77,9 @@ def episode_row(episode: Episode, facts: Mapping[str, bool]) -> Row:
         "messages": record.usage["messages"],
         "bad_messages": record.usage["bad_messages"],
         "bytes": record.usage["bytes"],
+        "web_requests": record.usage.get("web_requests", 0),
         "transcript": record.transcript,
+        "packet": record.packet,
         "isolation": record.isolation,
         **facts,
     }
@@ -116,6 +118,7 @@ def control_row(view: AuditView, episode: Episode, facts: Mapping[str, bool]) ->
         "score": mean_score(score) if score and valid else None,
         "known_solution": mean_score(known) if known else None,
         "canary_quoted": facts["canary_quoted"],
+        "packet_quoted": facts["packet_quoted"],
     }
 
 

@@ -25,10 +25,12 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "outcome": "string",
         "reason": "string",
         "limits_hit": "list",
-        **dict.fromkeys(("experiments", "commits", "messages", "bad_messages", "bytes"), "int64"),
+        **dict.fromkeys(("experiments", "commits", "messages", "bad_messages", "bytes", "web_requests"), "int64"),
         "transcript": "string",
+        "packet": "string",
         "isolation": "string",
-        **dict.fromkeys(("draw_matches", "hello_matches", "transcript_replays", "canary_quoted"), "bool"),
+        **dict.fromkeys(("draw_matches", "hello_matches", "transcript_replays"), "bool"),
+        **dict.fromkeys(("canary_quoted", "packet_quoted"), "bool"),
     },
     "candidates": {**PLACE, "number": "int32", "artifact": "string", "bytes": "int64"},
     "scores": {
@@ -46,7 +48,7 @@ SCHEMAS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("outcome", "artifact", "validity"), "string"),
         "score": "double",
         "known_solution": "double",
-        "canary_quoted": "bool",
+        **dict.fromkeys(("canary_quoted", "packet_quoted"), "bool"),
     },
     "checks": {
         **dict.fromkeys(("name", "result", "needed_for", "reason"), "string"),

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, plan, receipts, registration, scores
+from dcpflow.records import canonical, packet, plan, receipts, registration, scores
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
+from dcpflow.records.transcript import exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Episode:
         message: dict[str, Any] = json.loads(self.transcript[0]["line"])
         return message
 
+    def fetches(self) -> list[dict[str, Any]]:
+        """What it was shown of the Web, in order: ``{"request", "reply"}`` with the canonical address."""
+        found = (packet.seen(request, reply) for request, reply in exchanges(self.transcript))
+        return [one for one in found if one]
+
     def replies(self) -> list[dict[str, Any]]:
         """What the harness answered, in order."""
         return [json.loads(line["line"]) for line in self.transcript[1:] if line["from"] == "harness"]
@@ -63,6 +70,7 @@ class AuditView:
         checkpoint: body of the checkpoint, with its own digest under ``digest``; empty without Gate 3.
         probes: isolation probe records by digest.
         candidates: bytes of each committed candidate by digest.
+        packets: every Web packet that a record names, by digest.
     """
 
     registered: Registered
@@ -73,6 +81,7 @@ class AuditView:
     checkpoint: Mapping[str, Any]
     probes: Mapping[str, Mapping[str, Any]]
     candidates: Mapping[str, bytes]
+    packets: Mapping[str, Packet]
 
     @cached_property
     def _scored(self) -> dict[str, ScoreRow]:
@@ -101,6 +110,11 @@ class AuditView:
         """The target run."""
         (target,) = self.of("target")
         return target
+
+    @property
+    def packet(self) -> Packet:
+        """What the target run has seen of the Web; empty where it is not offered."""
+        return self.packets.get(self.target.record.packet, Packet())
 
     def score_of(self, episode: Episode) -> ScoreRow | None:
         """The score of the episode's best candidate: the first valid one with the highest mean, else the last."""
@@ -139,6 +153,7 @@ def load(
     receipt_paths: Iterable[Path],
     score_paths: Mapping[str, Path],
     checkpoint: tuple[Mapping[str, Any], str] | None,
+    web: Mapping[str, Any] | None = None,
 ) -> AuditView:
     """Read an audit's evidence.
 
@@ -147,6 +162,7 @@ def load(
         receipt_paths: every receipt.
         score_paths: the score file of each phase.
         checkpoint: body and digest of the checkpoint, or None without Gate 3.
+        web: the file that names the Web packet, or None where the Web is not offered.
 
     Raises:
         EvidenceError: something is missing, altered, foreign, or stands twice; the message names it and the
@@ -182,8 +198,10 @@ def load(
         phase: scores.read(score_paths[phase], registered.contract) for phase in plan.PHASES if phase in score_paths
     }
     _check_scores(episodes, phases, score_paths)
+    packets = _packets(episodes, objects, store)
+    _check_packet(layout, registered, episodes, web)
     if checkpoint:
-        _check_checkpoint(layout, registered, episodes, checkpoint[0])
+        _check_checkpoint(layout, registered, episodes, checkpoint[0], packets)
     return AuditView(
         registered=registered,
         episodes=episodes,
@@ -202,6 +220,7 @@ def load(
             for episode in episodes
             for digest in episode.record.candidates
         },
+        packets=packets,
     )
 
 
@@ -247,13 +266,36 @@ def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
     return ordered
 
 
+def _packets(episodes: Sequence[Episode], objects: ObjectStore, store: EpisodeStore) -> dict[str, Packet]:
+    named = {e.record.packet: store.run_again(e.key, e.record.attempt) for e in episodes if e.record.packet}
+    return {digest: packet.load(objects, digest, remedy) for digest, remedy in named.items()}
+
+
+def _check_packet(
+    layout: Layout, registered: Registered, episodes: Sequence[Episode], body: Mapping[str, Any] | None
+) -> None:
+    """The packet that was handed on is the one that the target's record names."""
+    target = next((episode for episode in episodes if episode.key.stage == "target"), None)
+    if body is None or target is None:
+        return
+    if body != packet.body(registered.contract, target.digest, target.record.packet):
+        raise EvidenceError(
+            f"the Web packet {layout.packet} is not the one that the target's record names", _again(layout.packet)
+        )
+
+
 def _check_checkpoint(
-    layout: Layout, registered: Registered, episodes: Sequence[Episode], body: Mapping[str, Any]
+    layout: Layout,
+    registered: Registered,
+    episodes: Sequence[Episode],
+    body: Mapping[str, Any],
+    packets: Mapping[str, Packet],
 ) -> None:
     """The checkpoint is the one that the registered rule cuts from the target's transcript."""
     target = next(episode for episode in episodes if episode.key.stage == "target")
     rule = registered.config("information")["checkpoint"]
-    if body != cut(registered.contract, rule, target.digest, target.transcript):
+    web = packets.get(target.record.packet, Packet())
+    if body != cut(registered.contract, rule, target.digest, target.transcript, web):
         raise EvidenceError(
             f"the checkpoint {layout.checkpoint} is not what its rule cuts from the target's transcript",
             _again(layout.checkpoint),

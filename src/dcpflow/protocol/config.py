@@ -26,7 +26,9 @@ from dcpflow.protocol.config_model import (
     Claim,
     Config,
     Execution,
+    Limits,
     Section,
+    Web,
 )
 from dcpflow.protocol.registered import COMPUTED_FIELDS, KEY_OF_FIELD, to_registration, value_at
 from dcpflow.protocol.registration import Violation, registration_violations
@@ -69,9 +71,9 @@ def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tupl
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:
-    """The section that a field holds, or None for a value."""
-    kind = info.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+    """The section that a field holds, if perhaps only sometimes; None for a value."""
+    kinds = (info.annotation, *get_args(info.annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
 
 
 def allowed(key: str, info: FieldInfo) -> tuple[str, str | None]:
@@ -355,6 +357,8 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
         yield problem, (key,) if alone else ("claim", "design", "thresholds")
     yield from _claim_contradictions(config.claim, config.thresholds.alpha.family_max_audits)
     yield from _number_contradictions(config)
+    if config.information.web is not None:
+        yield from _web_contradictions(config.information.web, config.limits)
     for key in SETTINGS:
         for problem in _unsafe_integers(key, value_at(config, key)):
             yield problem, (key,)
@@ -418,6 +422,28 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
         if contradict:
             fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
+
+
+_HOST: Final = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9_-]*")
+
+
+def _web_contradictions(web: Web, limits: Limits) -> Iterator[_Finding]:
+    for name in ("https_hosts", "http_hosts"):
+        key = f"information.web.{name}"
+        for host in (host for host in getattr(web, name) if not _HOST.fullmatch(host)):
+            fault = "must be a host name in small letters, without scheme, port or path"
+            yield Problem(key, _shown(host), fault, "write it like www.example.org"), (key,)
+    if web.site in web.http_hosts:
+        fault = "is information.web.site, which stands for pages on this machine"
+        yield Problem("information.web.http_hosts", _shown(web.site), fault, "remove it"), ("information.web",)
+    if not (web.site or web.https_hosts or web.http_hosts):
+        fault = "names no site and no host that could be fetched from"
+        remedy = "name some, or set information.web to null"
+        yield Problem("information.web", None, fault, remedy), ("information.web",)
+    if 4 * web.text_bytes > limits.message_bytes:
+        key = "information.web.text_bytes"
+        fault = f"must be at most a quarter of limits.message_bytes, {limits.message_bytes}: a message quotes a page"
+        yield Problem(key, _shown(web.text_bytes), fault, "change one of them"), (key, "limits.message_bytes")
 
 
 def _unsafe_integers(key: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[Problem]:

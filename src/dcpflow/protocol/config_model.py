@@ -122,13 +122,58 @@ class Agent(Section):
     )
 
 
+class Web(Section):
+    """What the target run may fetch; all others are answered from what it saw. `null`: the Web is not offered."""
+
+    site: str | None = Field(
+        "sqlite-notes.test",
+        pattern=ONE_LINE,
+        description="Host name of a site that ships with dcpflow. The target's job serves it on loopback under this "
+        "name, the one host whose address need not be public; `null` for none.",
+    )
+    https_hosts: tuple[str, ...] = Field(
+        (), strict=False, description="Hosts of the live Web that may be fetched from."
+    )
+    http_hosts: tuple[str, ...] = Field(
+        (), strict=False, description="Hosts that may be fetched from without encryption too."
+    )
+    requests: int = Field(
+        16, ge=1, le=1_000, description="Most fetches.", json_schema_extra={"unit": "fetches per episode"}
+    )
+    redirects: int = Field(
+        3, ge=0, le=20, description="Most redirects that one fetch follows.", json_schema_extra={"unit": "redirects"}
+    )
+    body_bytes: int = Field(
+        524_288,
+        ge=1_024,
+        le=2**23,
+        description="Largest answer, compressed or not.",
+        json_schema_extra={"unit": "bytes"},
+    )
+    text_bytes: int = Field(
+        16_384,
+        ge=256,
+        le=2**24,
+        description="Most that an agent is shown of one page; at most a quarter of `limits.message_bytes`, since "
+        "positive controls quote a page.",
+        json_schema_extra={"unit": "bytes"},
+    )
+    fetch_seconds: float = Field(
+        10.0, gt=0, le=600, description="Longest duration of one fetch.", json_schema_extra={"unit": "s"}
+    )
+
+
 class Information(Section):
-    """What challengers and branches are given of the target's run."""
+    """What there is to read, and what challengers and branches are given of the target's run.
+
+    `web: null` offers the Web to nobody.
+    """
 
     checkpoint: Literal["before_first_experiment"] = Field(
         "before_first_experiment",
         description="Where the feedback branches start: after the target's reading, before its first experiment.",
     )
+    web: Web | None = Web()
 
 
 class Limits(Section):
@@ -518,4 +563,7 @@ class Config(Section):
 
         Defaults are filled in, so that writing a default out is no amendment.
         """
-        return {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
+        parts = {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
+        if self.information.web is None:
+            del parts["information"]["web"]  # a contract without the Web says nothing of it
+        return parts

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import stagefile
+from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.layout import Layout
+from dcpflow.records.packet import Packet
+from dcpflow.records.transcript import exchanges
 
 SCHEMA = "dcpflow.checkpoint/1"
 
@@ -29,7 +29,9 @@ def read(layout: Layout, contract: str) -> tuple[dict[str, Any], str]:
     return body, digest
 
 
-def cut(contract: str, rule: str, target_record: str, transcript: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def cut(
+    contract: str, rule: str, target_record: str, transcript: Sequence[Mapping[str, str]], web: Packet
+) -> dict[str, Any]:
     """The checkpoint that a rule cuts from the target run: the body of its file.
 
     Args:
@@ -37,6 +39,7 @@ def cut(contract: str, rule: str, target_record: str, transcript: Sequence[Mappi
         rule: the registered rule, ``before_first_experiment``.
         target_record: digest of the target's record.
         transcript: the target's, as :func:`before_first_experiment` takes it.
+        web: what the target has seen of the Web.
     """
     history = before_first_experiment(transcript)
     return {
@@ -44,7 +47,7 @@ def cut(contract: str, rule: str, target_record: str, transcript: Sequence[Mappi
         "target_record": target_record,
         "rule": rule,
         "history": history,
-        "scope": scope(history),
+        "scope": scope(history, web),
     }
 
 
@@ -55,31 +58,27 @@ def before_first_experiment(transcript: Sequence[Mapping[str, str]]) -> list[dic
         transcript: lines as the channel recorded them, the first being the hello.
 
     Returns:
-        One ``{"request", "reply"}`` for each earlier exchange that the harness understood.
+        One ``{"request", "reply"}`` for each earlier exchange that the harness understood. A fetch stands there with
+        its canonical address and without its id, so that it holds nothing but what was seen of the Web.
     """
     history = []
-    for asked, answered in pairwise(transcript[1:]):
-        if asked["from"] != "agent" or answered["from"] != "harness" or "line" not in asked:
-            continue
-        reply = json.loads(answered["line"])
-        try:
-            request = json.loads(asked["line"])
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(request, dict):
-            continue
+    for request, reply in exchanges(transcript):
         if request.get("action") in {"experiment", "commit", "finish"}:
             break
-        if reply.get("ok"):
+        if request.get("action") == packet.ACTION:
+            if shown := packet.seen(request, reply):
+                history.append(shown)
+        elif reply.get("ok"):
             history.append({"request": request, "reply": reply})
     return history
 
 
-def scope(history: list[dict[str, Any]]) -> str:
+def scope(history: Sequence[Mapping[str, Any]], web: Packet) -> str:
     """``lineage_empty`` where the checkpoint holds nothing beyond K, E0 and W_obs, else ``lineage_prefix``.
 
-    Computed, never registered by hand: what an exchange with the evaluator has taught is lineage; a page of the Web
-    is not, since every challenger has it too.
+    Computed, never registered by hand: a page of the Web that every challenger has too is no lineage; whatever else an
+    exchange has taught is.
     """
-    taught = any(exchange["request"].get("action") == "experiment" for exchange in history)
-    return "lineage_prefix" if taught else "lineage_empty"
+    observed = (packet.exchange(url, web.answer(url) or {}) for url in web.by_url)
+    known = [canonical.encode(one) for one in observed]
+    return "lineage_empty" if all(canonical.encode(one) in known for one in history) else "lineage_prefix"

@@ -60,7 +60,9 @@ class EpisodeRecord:
         quotes: digest of each quoted file's text, by name.
         transcript: digest of every line that passed between agent and harness, the first being the hello.
         limits_hit: registered limits that were reached.
-        usage: experiments, commits, messages, bad_messages, bytes.
+        usage: experiments, commits, messages, bad_messages, bytes; with the Web also web_requests.
+        packet: digest of the Web packet, which the target has seen and every other episode is given; empty where the
+            Web is no part of the contract.
         isolation: digest of the isolation probe's record.
         workspace: digest of the manifest of what the agent left in its workspace; empty where it left nothing.
     """
@@ -83,6 +85,7 @@ class EpisodeRecord:
     transcript: str
     limits_hit: list[str]
     usage: dict[str, int]
+    packet: str
     isolation: str
     workspace: str
 
@@ -209,16 +212,19 @@ class Claim:
         """Show processes on other hosts that this one is alive."""
         self._holder.touch()
 
-    def commit(self, record: EpisodeRecord, aside: dict[str, Any]) -> bytes:
+    def commit(self, record: EpisodeRecord, aside: dict[str, Any], archive: bytes = b"") -> bytes:
         """Commit the record and return the bytes that stand, which are another's if that one came first.
 
         Args:
             record: the finished episode.
             aside: times, host and costs; stored beside the record, in no hash.
+            archive: a WARC file, which holds dates too; likewise, if there is one.
         """
         path = self._store.record_path(self.key, self.attempt)
         number = self._holder.stem.removeprefix("holder-")
         files.write_once(path.with_name(f"aside-{number}.json"), canonical.encode(aside))
+        if archive:
+            files.write_once(path.with_name(f"aside-{number}.warc"), archive)
         files.write_once(path, record.to_bytes())
         return path.read_bytes()
 

@@ -61,6 +61,11 @@ class Layout:
         """The selected checkpoint of the target run."""
         return self.root / "target" / "checkpoint.json"
 
+    @property
+    def packet(self) -> Path:
+        """The file that names the Web packet of the target run."""
+        return self.root / "target" / "packet.json"
+
     def scores(self, stage: str) -> Path:
         """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``."""
         return self.root / "scores" / f"{stage}.json"

@@ -9,6 +9,7 @@ from typing import Any
 from dcpflow.records.canonical import digest_of
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.packet import Packet
 
 MAIN = "main"
 CANARY = "canary.txt"
@@ -22,9 +23,10 @@ class Stage:
         arms: the arms of one slot; two arms are a pair and run in a drawn order.
         own_instance: whether each slot works on a hidden state of its own, which its E0 reveals.
         branch: whether its episodes continue from the checkpoint.
-        canary: whether the agent is given a random file to quote.
+        canary: whether the agent is given a random file to quote, and has to quote a page of the Web packet too.
         replaces: the stage whose infrastructure-invalid pairs this stage replaces, else empty.
         count: key of the registered design that says how many slots there are; one slot where empty.
+        live_web: whether its fetches reach the Web; all others are answered from what these have seen.
     """
 
     arms: tuple[str, ...]
@@ -33,10 +35,11 @@ class Stage:
     canary: bool = False
     replaces: str = ""
     count: str = ""
+    live_web: bool = False
 
 
 STAGES: Mapping[str, Stage] = {
-    "target": Stage(("target",)),
+    "target": Stage(("target",), live_web=True),
     "challengers": Stage(("withheld",), count="challengers"),
     "controls": Stage(("control",), own_instance=True, canary=True, count="controls"),
     "pairs": Stage(("truthful", "neutral"), branch=True, count="pairs"),
@@ -102,3 +105,13 @@ def unit(drawn: Mapping[str, str]) -> str:
 def canary_text(draws: Draws, stage: str, slot: int) -> str:
     """A random file for one episode to quote; proves that its materials could be read."""
     return "".join(f"{draws.hex(stage, slot, f'canary {line}')}\n" for line in range(4))
+
+
+def to_quote(draws: Draws, stage: str, slot: int, packet: Packet) -> dict[str, str]:
+    """The files that an episode has to quote, by name: its canary file, and one drawn page of the Web packet."""
+    if not STAGES[stage].canary:
+        return {}
+    pages = list(packet.named)
+    drawn = int.from_bytes(draws.bytes(stage, slot, "page to quote"))
+    page = {pages[drawn % len(pages)]} if pages else set()
+    return {CANARY: canary_text(draws, stage, slot), **{name: packet.files[name] for name in page}}

@@ -25,7 +25,7 @@ def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
     lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence"), ""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
-    lines += [_scope(decision), _roles(decision), ""]
+    lines += [_scope(decision), _roles(decision), *_web(decision.get("web")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
@@ -66,6 +66,16 @@ def _roles(decision: Mapping[str, Any]) -> str:
     roles = decision["roles"]
     who = "self-audited by " + roles["claimant"] if roles["self_audited"] else f"audited by {roles['auditor']}"
     return f"audit     {who}; target runs started: {decision['target_runs_started']}; no certificate was issued"
+
+
+def _web(web: Mapping[str, Any] | None) -> list[str]:
+    if not web:
+        return []
+    hosts = sorted({page["url"].split("/")[2] for page in web["fetched"]})
+    told = f"{len(web['fetched'])} addresses fetched from {', '.join(hosts)}" if hosts else "nothing was fetched"
+    return [f"Web       {told}, by the target run alone; everybody else was given what it saw"] + (
+        [f"          on loopback, not public: {web['on_loopback']}"] if web["on_loopback"] else []
+    )
 
 
 def _gate1(gate: Mapping[str, Any]) -> str:

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING
 
 from dcpflow.records import receipts, stagefile
 from dcpflow.records.checkpoint import SCHEMA, cut
-from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.stages import packet
 
 if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
-
-
-def target_receipt(layout: Layout) -> Path:
-    """The receipt of the target run."""
-    return layout.root / "target" / receipts.file_name(1, 1)
 
 
 def select(job: Job, output: Path) -> None:
@@ -25,7 +20,7 @@ def select(job: Job, output: Path) -> None:
 
     The private score of the target is no input of this rule.
     """
-    path = target_receipt(job.layout)
+    path = packet.target_receipt(job.layout)
     (line,) = receipts.read(path, job.contract.digest)
     record = receipts.resolve(line, job.store, path)
     transcript = ObjectStore(job.layout.objects).get(
@@ -33,4 +28,4 @@ def select(job: Job, output: Path) -> None:
     )
     rule = job.contract.config("information")["checkpoint"]
     lines = [json.loads(entry) for entry in transcript.splitlines()]
-    stagefile.write(output, SCHEMA, cut(job.contract.digest, rule, line.record, lines))
+    stagefile.write(output, SCHEMA, cut(job.contract.digest, rule, line.record, lines, packet.given(job)))

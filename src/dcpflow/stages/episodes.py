@@ -11,7 +11,7 @@ from dcpflow.episodes.episode import check_draw, settle
 from dcpflow.records import canonical, plan, receipts
 from dcpflow.records import checkpoint as recorded_checkpoint
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
-from dcpflow.stages import checkpoint
+from dcpflow.stages import packet
 from dcpflow.stages.laboratory import Job
 
 
@@ -81,7 +81,9 @@ def _settle(job: Job, key: EpisodeKey, seal: str, **more: str) -> bytes:
 
 
 def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
-    """The digest of what had to be fixed before this stage, and what branches continue from."""
+    """The digest of what had to be fixed before this stage, with what its episodes are given of the target run."""
+    if not plan.STAGES[stage].live_web:
+        job = replace(job, packet=packet.given(job))
     match stage:
         case "challengers":
             return job, _target_record(job)
@@ -94,6 +96,6 @@ def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
 
 
 def _target_record(job: Job) -> str:
-    path = checkpoint.target_receipt(job.layout)
+    path = packet.target_receipt(job.layout)
     (line,) = receipts.read(path, job.contract.digest)
     return canonical.digest(receipts.resolve(line, job.store, path).to_bytes())

@@ -8,6 +8,8 @@ from dcpflow.episodes.episode import hello
 from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.records import canonical, plan
 from dcpflow.records.draws import Draws
+from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.packet import Packet, quoted
 from dcpflow.tasks.base import Task
 
 
@@ -22,22 +24,22 @@ def episode_facts(view: AuditView, task: Task, draws: Draws) -> dict[str, dict[s
     Returns:
         ``draw_matches``: its draws are those of the committed nonce; ``hello_matches``: it was told exactly what its
         stage, slot and draws say, nothing more and nothing less; ``canary_quoted``: it quoted its canary file byte
-        for byte (true where it had none).
+        for byte, and ``packet_quoted``: its page of the Web packet (true where it had none).
     """
-    limits = view.registered.config("limits")
+    limits, web = view.registered.config("limits"), view.registered.config("information").get("web")
     history = list(view.checkpoint.get("history", []))
-    return {episode.digest: _facts(episode, task, draws, limits, history) for episode in view.episodes}
+
+    def told(key: EpisodeKey) -> dict[str, Any]:
+        return hello(task, draws, key, limits, history, web, view.packet)
+
+    return {episode.digest: _facts(episode, draws, told(episode.key), view.packet) for episode in view.episodes}
 
 
-def _facts(
-    episode: Episode, task: Task, draws: Draws, limits: dict[str, int], history: list[dict[str, Any]]
-) -> dict[str, bool]:
+def _facts(episode: Episode, draws: Draws, expected: dict[str, Any], web: Packet) -> dict[str, bool]:
     record, key = episode.record, episode.key
     drawn = plan.draw(draws, key.stage, key.slot)
-    expected = hello(task, draws, key, limits, history)
     return {
         "draw_matches": record.draw == drawn and record.unit == plan.unit(drawn),
         "hello_matches": episode.transcript[0] == {"from": "harness", "line": canonical.encode(expected).decode()},
-        "canary_quoted": record.quotes
-        == {name: canonical.digest(text.encode()) for name, text in expected["files"].items()},
+        **quoted(record.quotes, plan.to_quote(draws, key.stage, key.slot, web)),
     }

@@ -10,7 +10,7 @@ from typing import Any
 from dcpflow.agents import launch_spec
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes.arms import Bench
-from dcpflow.episodes.episode import Laboratory
+from dcpflow.episodes.episode import NO_PACKET, Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation, refuse_mounted
 from dcpflow.errors import UsageError
@@ -19,6 +19,7 @@ from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.tasks import load_task
 from dcpflow.tasks.base import Task
 
@@ -33,6 +34,7 @@ class Job:
         public_randomness: given after registration, or empty.
         data_file: file of the task's data set, where it reads one that is not in the download cache.
         history: prefix of the target run from which branches continue.
+        packet: what the target run has seen of the Web.
     """
 
     results: Path
@@ -40,6 +42,7 @@ class Job:
     public_randomness: str
     data_file: Path | None = None
     history: tuple[dict[str, Any], ...] = ()
+    packet: Packet = NO_PACKET
 
     @cached_property
     def layout(self) -> Layout:
@@ -119,4 +122,5 @@ class Job:
             isolation=isolation,
             probe=ObjectStore(self.layout.objects).put(canonical.encode(report)),
             history=list(self.history),
+            packet=self.packet,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dcpflow.agents import launch_spec
 from dcpflow.episodes.probe import SPEC, passed, probe
@@ -12,6 +14,7 @@ from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.registered import to_registration
 from dcpflow.records import plan
 from dcpflow.records.layout import Layout
+from dcpflow.records.packet import places
 from dcpflow.stages.workflow import Workflow
 from dcpflow.tasks import task_sources
 
@@ -41,6 +44,7 @@ def describe(audit: Workflow, cores: str) -> str:
         f"episodes   {episodes}: 1 target, {names}",
         f"task       {config.task.name}, {len(task_sources(audit.parts['task']))} source files",
         f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
+        *_web(audit.parts["information"].get("web")),
         f"isolation  {isolation}{f', {tests} ways out tried and refused' if tests else ''}",
         f"time       about {seconds:.0f} s on {workers} cores, more where the machine is busy",
         "cost       none: the built-in agent calls no paid service",
@@ -50,6 +54,14 @@ def describe(audit: Workflow, cores: str) -> str:
     if standing:
         lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
     return "\n".join(lines)
+
+
+def _web(web: Mapping[str, Any] | None) -> list[str]:
+    if not web:
+        return []
+    named = [f"{scheme}://{host}/" for scheme, host in places(web)]
+    own = f" ({web['site']}: pages that ship with dcpflow, served on loopback)" if web["site"] else ""
+    return [f"Web        the target run alone may read {', '.join(named)}{own}"]
 
 
 def _isolation(audit: Workflow, layout: Layout) -> tuple[str, int]:

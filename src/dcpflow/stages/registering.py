@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.agents.launch import agent_sources
+from dcpflow.episodes import site
 from dcpflow.records import canonical, history, registration, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.stages.seal import SEAL_SCHEMA
@@ -26,6 +27,8 @@ def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
     parts["agent"] |= {
         "sources": {name: canonical.digest(data) for name, data in agent_sources(config["agent"]).items()}
     }
+    if pages := site.sources(config["information"].get("web")):
+        parts["information"] |= {"site": pages}
     registration.write_contract(layout.registration, parts)
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from dcpflow.episodes.arms import Arm, Bench
 from dcpflow.episodes.channel import Channel
-from dcpflow.records import canonical, stagefile
+from dcpflow.episodes.episode import NO_PACKET
+from dcpflow.episodes.web import Recorded
+from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.laboratory import Job
 
@@ -28,11 +31,15 @@ def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
     the same, they did not depend on it.
     """
     objects = ObjectStore(job.layout.objects)
+    packets = {"": NO_PACKET}
     found = {}
     for record in resolved(job, receipts):
         remedy = job.store.run_again(record.key, record.attempt)
         lines = objects.get(record.transcript, f"the transcript of {record.key}", remedy).splitlines()
-        found[canonical.digest(record.to_bytes())] = replays(job.bench, record, [json.loads(line) for line in lines])
+        if record.packet not in packets:
+            packets[record.packet] = packet.load(objects, record.packet, remedy)
+        transcript = [json.loads(line) for line in lines]
+        found[canonical.digest(record.to_bytes())] = replays(job.bench, record, transcript, packets[record.packet])
     stagefile.write(output, SCHEMA, {"contract": job.contract.digest, "replays": found})
 
 
@@ -47,15 +54,19 @@ def read(path: Path) -> dict[str, bool]:
     return found
 
 
-def replays(bench: Bench, record: EpisodeRecord, transcript: Sequence[Mapping[str, str]]) -> bool:
+def replays(
+    bench: Bench, record: EpisodeRecord, transcript: Sequence[Mapping[str, str]], web: Packet = NO_PACKET
+) -> bool:
     """Whether a fresh channel with the arm's policy says to the agent's lines what the transcript holds.
+
+    Fetches are answered from the packet that the record names, those of the target run too: no network is needed.
 
     The record then has to tell of this conversation what the channel counts: candidates, quotes, usage, outcome, and
     the limits that a channel knows.
     """
     lines = transcript[1:]
     with Arm(bench, record.key) as arm:
-        channel = Channel(arm.policy, bench.limits)
+        channel = Channel(arm.policy, bench.limits, Recorded(bench.web, web) if bench.web else None)
         for said, answered in zip_longest(lines, lines[1:]):
             if said["from"] != "agent":
                 continue

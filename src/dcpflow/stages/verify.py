@@ -10,6 +10,7 @@ from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import plan
+from dcpflow.records.packet import Packet
 from dcpflow.records.scores import ScoreRow
 from dcpflow.stages.evidence import recomputed_facts
 from dcpflow.stages.laboratory import Job
@@ -26,7 +27,10 @@ def verify(job: Job) -> None:
         EvidenceError: something is missing, altered or foreign, or is not what nonce and task give.
     """
     evidence = folder.read(job.layout, folder.receipts(job.layout), folder.scores(job.layout))
-    replayed = {e.digest: replays(job.bench, e.record, e.transcript) for e in evidence.view.episodes}
+    packets = {"": Packet(), **evidence.view.packets}
+    replayed = {
+        e.digest: replays(job.bench, e.record, e.transcript, packets[e.record.packet]) for e in evidence.view.episodes
+    }
     if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
         path = job.layout.evidence / "manifest.json"
         raise EvidenceError(

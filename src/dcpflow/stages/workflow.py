@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dcpflow.agents.launch import agent_sources
+from dcpflow.episodes import site
 from dcpflow.protocol.config import Config, load
 from dcpflow.records import canonical, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
@@ -99,6 +100,11 @@ class Workflow:
         return [path for stage in plan.PHASES[phase] for path in self.receipts(stage)]
 
     @property
+    def packet(self) -> list[str]:
+        """The file that names the Web packet; none where the Web is not offered."""
+        return [f"{self.results}/target/packet.json"] if "web" in self.parts["information"] else []
+
+    @property
     def all_receipts(self) -> list[str]:
         """Every receipt of the audit."""
         return [path for phase in self.phases for path in self.phase_receipts(phase)]
@@ -145,9 +151,12 @@ class Workflow:
 
     @property
     def registered_sources(self) -> str:
-        """Digest of the task's and the agent's source, which are registered: an edit makes another contract."""
+        """Digest of the source of task and agent and of the own site's pages, all registered: an edit makes another
+        contract."""
         agent = {name: canonical.digest(data) for name, data in agent_sources(self.parts["agent"]).items()}
-        return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent})
+        pages = site.sources(self.parts["information"].get("web"))
+        served = {"site": pages} if pages else {}
+        return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent, **served})
 
     @staticmethod
     def code(module: str) -> str:

@@ -174,7 +174,7 @@ def test_a_refused_experiment_is_delayed_like_any_other() -> None:
         b'{"id": "1"}',
         b'{"id": "1", "action": null}',
         b'{"id": "1", "action": "Finish"}',
-        b'{"id": "1", "action": "web_fetch", "url": "http://example.org"}',
+        b'{"action":"web_fetch","id":"1","url":"http://example.org"}',
         b'{"id": "1", "action": ["finish"]}',
         b'{"id": "1", "action": {"finish": true}}',
         b'{"id": "1", "action": "\\ud800"}',

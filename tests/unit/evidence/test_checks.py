@@ -71,6 +71,18 @@ def longer_reply(case: Case, at: At) -> Case:
     return case.with_view(episodes=tuple(change(e) if chosen(e) else e for e in case.view.episodes))
 
 
+def page_answered_otherwise(case: Case, at: At) -> Case:
+    def change(episode: Episode) -> Episode:
+        lines = list(episode.transcript)
+        reply = json.loads(lines[2]["line"])
+        reply["page"]["text"] += "and something that the target run never saw"
+        lines[2] = {"from": "harness", "line": canonical.encode(reply).decode()}
+        return replace(episode, transcript=tuple(lines))
+
+    chosen = at("challengers", 7)
+    return case.with_view(episodes=tuple(change(e) if chosen(e) else e for e in case.view.episodes))
+
+
 def lineage_told(case: Case, at: At, what: str) -> Case:
     target = case.view.target
     reply = next(answer["result"] for answer in target.replies() if "result" in answer)
@@ -137,7 +149,7 @@ CASES = [
         lambda case, at: case.with_episode_fact(
             "canary_quoted", False, lambda e: e.key.stage == "controls" and e.key.slot <= 5
         ),
-        "40 of 45 canary files",
+        "40 of 45 controls quoted their canary file and drawn page of the Web packet",
         "adequacy",
     ),
     Broken(
@@ -227,9 +239,30 @@ CASES = [
     Broken(
         "same_information",
         lambda case, at: told(case, at("challengers", 5), files={"packet.html": "text"}),
-        "2 different file packets",
+        "2 different sets of files",
         "core only",
     ),
+    Broken(
+        "same_web_packet",
+        lambda case, at: told(case, at("challengers", 5), files={"web/0001.txt": "another page"}),
+        "challengers slot 5 (withheld)",
+        "every hit",
+    ),
+    Broken(
+        "same_web_packet",
+        lambda case, at: told(case, at("target", 1), files={"web/0009.txt": "what nobody fetched"}),
+        "target slot 1 (target)",
+        "every hit",
+    ),
+    Broken(
+        "same_web_packet",
+        lambda case, at: case.with_record_fields(
+            at("null_pairs", 5, "proposed_sham"), packet=canonical.digest(b"other")
+        ),
+        "null_pairs slot 5 (proposed_sham)",
+        "every hit",
+    ),
+    Broken("same_web_packet", page_answered_otherwise, "challengers slot 7 (withheld)", "every hit"),
     Broken(
         "error_budget",
         lambda case, at: case.with_config("claim", earlier_audits=["sqlite-web-audit-1"]),

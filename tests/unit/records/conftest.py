@@ -42,6 +42,7 @@ def make_record() -> Callable[..., EpisodeRecord]:
             "transcript": digest(b"transcript"),
             "limits_hit": [],
             "usage": {"experiments": 4, "commits": 1, "messages": 6, "bad_messages": 0, "bytes": 900},
+            "packet": "",
             "isolation": digest(b"probe"),
             "workspace": "",
         }

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, stagefile
+from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.checkpoint import SCHEMA, before_first_experiment, read, scope
+from dcpflow.records.packet import Packet, Page
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -26,7 +27,9 @@ def answered(ok: bool = True, **more: Any) -> dict[str, str]:
 
 
 def exchange(action: str, ok: bool = True, **more: Any) -> list[dict[str, str]]:
-    return [said({"id": 1, "action": action, **more}), answered(ok)]
+    fields = {"url": "http://a.test/", **more} if action == "web_fetch" else more
+    error = {} if ok else {"error": {"code": "bad_message", "message": "no"}}
+    return [said({"id": 1, "action": action, **fields}), answered(ok, **error)]
 
 
 def actions(transcript: list[dict[str, str]]) -> list[str]:
@@ -34,11 +37,32 @@ def actions(transcript: list[dict[str, str]]) -> list[str]:
 
 
 def test_reading_before_the_first_experiment_is_kept_with_request_and_reply() -> None:
-    transcript = [HELLO, *exchange("web_fetch", url="http://a"), *exchange("web_fetch", url="http://b")]
-    transcript += [*exchange("experiment", candidate="x"), *exchange("web_fetch", url="http://c")]
+    transcript = [HELLO, *exchange("web_fetch", url="http://a.test"), *exchange("web_fetch", url="http://b.test")]
+    transcript += [*exchange("experiment", candidate="x"), *exchange("web_fetch", url="http://c.test")]
     found = before_first_experiment(transcript)
-    assert [one["request"]["url"] for one in found] == ["http://a", "http://b"]
-    assert found[0]["reply"] == {"id": 1, "ok": True}
+    assert [one["request"]["url"] for one in found] == ["http://a.test/", "http://b.test/"]
+    assert found[0]["reply"] == {"ok": True}
+
+
+def test_a_fetch_is_kept_without_what_the_agent_could_write_into_it() -> None:
+    """Neither its id nor the spelling of its address says anything beyond the page that was seen."""
+    said_twice = [
+        said({"id": "a message to the branches", "action": "web_fetch", "url": "HTTP://A.test:80/x/../%70#a-message"}),
+        answered(page={"url": "http://a.test/p", "status": 200, "content_type": "text/html", "text": "t"}),
+    ]
+    (found,) = before_first_experiment([HELLO, *said_twice])
+    assert found["request"] == {"action": "web_fetch", "url": "http://a.test/p"}
+    assert found["reply"].keys() == {"ok", "page"}
+
+
+def test_a_fetch_that_failed_was_seen_too_and_a_refused_one_was_not() -> None:
+    transcript = [HELLO]
+    for code in ("fetch_failed", "refused", "budget", "bad_message"):
+        transcript += [
+            said({"id": 1, "action": "web_fetch", "url": f"http://{code.replace('_', '-')}.test/"}),
+            answered(False, error={"code": code, "message": "no"}),
+        ]
+    assert [one["request"]["url"] for one in before_first_experiment(transcript)] == ["http://fetch-failed.test/"]
 
 
 @pytest.mark.parametrize("action", ["experiment", "commit", "finish"])
@@ -86,7 +110,35 @@ def test_a_deeply_nested_line_is_left_out_like_any_other_nonsense() -> None:
     ids=str,
 )
 def test_the_scope_is_computed_from_the_content(history: list[str], expected: str) -> None:
-    assert scope([{"request": {"action": action}, "reply": {"ok": True}} for action in history]) == expected
+    exchanges = [
+        packet.exchange(PAGE.url, packet.answer(PAGE, TEXT))
+        if action == "web_fetch"
+        else {"request": {"action": action}, "reply": {"ok": True}}
+        for action in history
+    ]
+    assert scope(exchanges, SEEN) == expected
+
+
+TEXT = "what it says\n"
+PAGE = Page("http://a.test/", 200, "text/plain", packet.NOTHING, canonical.digest(TEXT.encode()))
+SEEN = Packet((PAGE,), {PAGE.text: TEXT})
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        {"request": {"action": "web_fetch", "url": "http://b.test/"}},
+        {"request": {"action": "web_fetch", "url": "http://a.test/", "note": "hello"}},
+        {"reply": {"ok": True, "page": {"text": "something else"}}},
+        {"remark": "hello"},
+    ],
+    ids=str,
+)
+def test_whatever_is_not_in_the_packet_is_lineage(altered: dict[str, Any]) -> None:
+    known = packet.exchange(PAGE.url, packet.answer(PAGE, TEXT))
+    assert scope([known], SEEN) == "lineage_empty"
+    assert scope([known], Packet()) == "lineage_prefix"
+    assert scope([known, known | altered], SEEN) == "lineage_prefix"
 
 
 def test_the_selected_checkpoint_names_the_target_s_record_and_no_score(finished_audit: Audit) -> None:
@@ -95,7 +147,8 @@ def test_the_selected_checkpoint_names_the_target_s_record_and_no_score(finished
     target = job.store.committed(next(iter(_targets())))
     assert target is not None
     assert body["target_record"] == canonical.digest(target)
-    assert (body["history"], body["scope"], body["rule"]) == ([], "lineage_empty", "before_first_experiment")
+    assert {one["request"]["action"] for one in body["history"]} == {"web_fetch"}
+    assert (body["scope"], body["rule"]) == ("lineage_empty", "before_first_experiment")
     assert canonical.is_digest(digest)
     assert "score" not in json.dumps(body)
 

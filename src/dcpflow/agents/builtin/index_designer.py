@@ -1,4 +1,4 @@
-"""A reference agent for index design: it measures, infers where the traffic is, and keeps the best plan.
+"""A reference agent for index design: it reads, measures, infers where the traffic is, and keeps the best plan.
 
 It knows what the channel tells it (background, first observations, replies) and a seed for its own choices.
 One JSON object per line, in and out. Run it as ``python3 -I -S -B index_designer.py``.
@@ -31,6 +31,17 @@ class Channel:
         return json.loads(answer)
 
 
+def study(channel, hello):
+    """Read the Web where it is offered: the pages to begin with, then what they link to."""
+    offered = hello["actions"].get("web_fetch")
+    found = list(offered["properties"]["url"]["examples"]) if offered else []
+    seen = {earlier["request"].get("url") for earlier in hello.get("history", [])}
+    for url in found:  # which grows meanwhile
+        if url not in seen and len(seen) < hello["budgets"]["web_requests"] and not seen.add(url):
+            text = channel.ask("web_fetch", url=url).get("page", {}).get("text", "")
+            found += ["http" + part.partition(">")[0] for part in text.split("<http")[1:]]
+
+
 def flat(values):
     """Tell whether the values give no direction."""
     return max(values) <= FLAT * min(values)
@@ -39,9 +50,7 @@ def flat(values):
 def infer(plan, result):
     """Return each family's traffic as a part of all, or None if the measurement has no direction.
 
-    An unindexed family works as it did without any index, so its part of that work is its traffic. The rest
-    belongs to the indexed families. An index leaves a small part of the work, alike for all of them: they
-    divide the rest in proportion to what is left of each.
+    An unindexed family's part of the work without any index is its traffic; the indexed ones divide the rest.
     """
     shares = {family: float(share) for family, share in result["shares"].items()}
     if flat(shares.values()):
@@ -68,19 +77,17 @@ class Designer:
         self.prior = first.get("traffic") or dict.fromkeys(self.columns, 1)
         self.luck = {f: hashlib.sha256(f"{seed} {f}".encode()).digest() for f in self.columns}
         self.estimates = []  # traffic as inferred from each measurement with a direction
-        self.totals = {}  # plan -> measured total, where the measurement had a direction
-        self.tried = set()
+        self.totals, self.tried = {}, set()  # plan -> total, where that had a direction; plans
 
     def beliefs(self):
         """Return each family's traffic: the mean of what was measured, else what was told at the start."""
-        if not self.estimates:
-            return self.prior
-        return {f: sum(e[f] for e in self.estimates) / len(self.estimates) for f in self.columns}
+        means = {f: sum(e[f] for e in self.estimates) / (len(self.estimates) or 1) for f in self.columns}
+        return means if self.estimates else self.prior
 
     def ranking(self):
         """Return the families, most traffic first, ties in an order of the agent's own."""
         beliefs = self.beliefs()
-        return sorted(self.columns, key=lambda family: (-beliefs[family], self.luck[family]))
+        return sorted(self.columns, key=lambda f: (-beliefs[f], self.luck[f]))
 
     def propose(self):
         """Return the next plan to measure: the best guess, then its neighbours; if blind, the unexplored."""
@@ -104,12 +111,12 @@ class Designer:
         order, beliefs = self.ranking(), self.beliefs()
         guess = frozenset(order[: self.most])
         expected = 1 - sum(beliefs[family] for family in guess) / sum(beliefs.values())
-        totals = {guess: expected, **self.totals}
-        return [family for family in order if family in min(totals, key=totals.get)]
+        best = min({guess: expected, **self.totals}.items(), key=lambda plan: plan[1])[0]
+        return [family for family in order if family in best]
 
     def sql(self, plan):
         """Write a plan as an artifact."""
-        columns = [self.columns[family] for family in plan]
+        columns = map(self.columns.get, plan)
         return "".join(f"CREATE INDEX ix_{c} ON {self.table} ({c}) WHERE {c} IS NOT NULL;\n" for c in columns)
 
     def read(self, sql):
@@ -121,22 +128,19 @@ class Designer:
 def main():
     """Research and commit."""
     channel = Channel()
-    hello = channel.hello
-    first = hello["E0"]
-    designer = Designer(first, hello.get("seed", ""))
-    budget = hello["budgets"]["experiments"]
-    for earlier in hello.get("history", []):
-        if earlier["request"].get("action") == "experiment":
-            budget -= 1
-            if earlier["reply"].get("ok"):
-                designer.learn(designer.read(earlier["request"]["candidate"]), earlier["reply"]["result"])
-    for _ in range(budget):
+    study(channel, hello := channel.hello)
+    designer = Designer(hello["E0"], hello.get("seed", ""))
+    history = [e for e in hello.get("history", []) if e["request"].get("action") == "experiment"]
+    for earlier in history:
+        if earlier["reply"].get("ok"):
+            designer.learn(designer.read(earlier["request"]["candidate"]), earlier["reply"]["result"])
+    for _ in range(hello["budgets"]["experiments"] - len(history)):
         plan = designer.propose()
         reply = channel.ask("experiment", candidate=designer.sql(plan))
         if not reply["ok"]:
             break
         designer.learn(plan, reply["result"])
-    quotes = {name: hello["files"][name] for name in first.get("quote", [])}
+    quotes = {name: hello["files"][name] for name in hello["E0"].get("quote", [])}
     channel.ask("commit", candidate=designer.sql(designer.best()), quotes=quotes)
     channel.ask("finish")
 
