@@ -32,10 +32,10 @@ def decide_with(
     """Puts an agent into the third challenger's seat, scores and decides anew."""
 
     def decide(body: str) -> tuple[EpisodeRecord, dict[str, Any]]:
-        job, spec = audit_copy.job, write_agent(body)
+        job, seal = episodes._sealed_before(audit_copy.job, "challengers")
+        spec = write_agent(body)
         lab = replace(job.laboratory, spec=spec, isolation=isolate("bubblewrap", spec))
         shutil.rmtree(job.store.folder(HOSTILE).parent)
-        _, seal = episodes._sealed_before(job, "challengers")
         record = settle(lambda: lab, job.store, HOSTILE, seal, stratum=audit_copy.workflow.config.design.stratum)
         for path in audit_copy.receipts:
             if path.parent.parent.name == "challengers":

@@ -26,7 +26,8 @@ from dcpflow.protocol.gate2 import Recovery
 from dcpflow.records import canonical, files, plan, receipts
 from dcpflow.records.checkpoint import scope
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
-from dcpflow.stages import checkpoint, episodes, laboratory
+from dcpflow.records.packet import Packet
+from dcpflow.stages import checkpoint, episodes, laboratory, packet
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -128,7 +129,7 @@ def test_h7_replacements_are_counted_for_the_whole_stage(new_audit: Callable[...
     lost = [
         EpisodeRecord(
             **dict.fromkeys(("contract", "registration", "stratum", "prior_seal", "unit", "reason", "transcript"), ""),
-            **dict.fromkeys(("isolation", "workspace", "replacement_of"), ""),
+            **dict.fromkeys(("isolation", "workspace", "packet", "replacement_of"), ""),
             stage="pairs", slot=slot, arm="neutral", attempt=1, draw={}, outcome="infrastructure_invalid",
             candidates=[], quotes={}, limits_hit=[], usage={},
         )
@@ -141,9 +142,12 @@ def test_h7_replacements_are_counted_for_the_whole_stage(new_audit: Callable[...
 
 def test_h8_the_scope_of_the_checkpoint_is_what_its_content_says(audit_copy: Audit) -> None:
     asked = {"request": {"id": 1, "action": "experiment", "candidate": ""}, "reply": {"id": 1, "ok": True}}
-    assert (scope([]), scope([asked])) == ("lineage_empty", "lineage_prefix")
+    seen = packet.given(audit_copy.job)
+    assert (scope([], seen), scope([asked], seen)) == ("lineage_empty", "lineage_prefix")
     body = json.loads(audit_copy.job.layout.checkpoint.read_bytes())["body"]
-    assert body["scope"] == scope(body["history"])
+    assert body["scope"] == scope(body["history"], seen) == "lineage_empty"
+    assert body["history"], "the target has read of the Web"
+    assert scope(body["history"], Packet()) == "lineage_prefix", "nobody else has what it read"
     assert Recovery.RECOVERED  # that a neutral hit then refutes Core: tests of the protocol beyond the reference
 
 

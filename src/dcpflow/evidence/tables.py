@@ -183,7 +183,8 @@ def read(path: Path, table: str) -> list[Row]:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        found = pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
+        # read_table would import pandas, and threads that are still starting when a short command ends abort it
+        found = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise EvidenceError(f"{path} is not a Parquet file: {error}", remedy) from None
     if not found.schema.equals(schema(table), check_metadata=False):
