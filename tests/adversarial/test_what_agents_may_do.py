@@ -98,6 +98,17 @@ def test_while_a_reply_waits_to_be_read_what_an_agent_says_is_read(talk: LetTalk
     assert one.reported == 300
 
 
+def test_what_was_asked_in_time_is_not_carried_out_after_the_wall_limit(talk: LetTalk) -> None:
+    one = talk(
+        "for _ in range(4): send('experiment', candidate='x')\nsend('commit', candidate='late'); time.sleep(9)",
+        policy=lambda _: time.sleep(0.5) or {},
+        wall_seconds=0.8,
+    )
+    assert one.channel.limits_hit == ["wall_seconds"]
+    assert one.channel.usage["experiments"] <= 2
+    assert one.channel.candidates == []
+
+
 def test_an_agent_that_closes_its_output_does_not_wait_for_the_wall_limit(talk: LetTalk) -> None:
     one = talk("commit(); os.close(1); sys.stdout = None; time.sleep(60)", wall_seconds=30)
     assert one.channel.candidates == [b"plan"]

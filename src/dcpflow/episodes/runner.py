@@ -129,7 +129,7 @@ class _Conversation:
                 self._send_what_is_due()
                 if not self._reply and self._answer_one():
                     continue
-                if self._ended and not self._reply:
+                if self._channel.finished or (self._ended and not self._reply):
                     break
                 self._wait()
             # what finishes a conversation is answered too, as far as the agent can take it at once
@@ -209,6 +209,9 @@ class _Conversation:
             self._channel.overlong(bytes(self._heard[:length]))
             return False
         if end < 0:
+            return False
+        if time.monotonic() >= self._deadline:
+            self._channel.cut_off("wall_seconds")
             return False
         line = bytes(self._heard[:end])
         del self._heard[: end + 1]
