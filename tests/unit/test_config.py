@@ -411,6 +411,7 @@ def test_without_the_web_the_contract_says_nothing_of_it() -> None:
         ({"site": None}, "", "names no site and no host"),
         ({"text_bytes": 16_385}, "text_bytes", "a quarter of limits.message_bytes"),
         ({"requests": 0}, "requests", "from 1"),
+        ({"fetch_seconds": 61}, "fetch_seconds", "limits.wall_seconds"),
         ({"fetch_seconds": 0}, "fetch_seconds", "above 0"),
         ({"ports": [8080]}, "ports", "unknown key"),
     ],
@@ -420,6 +421,15 @@ def test_what_is_said_of_the_web_is_checked(web: dict[str, Any], key: str, said:
     line = complaint({"information": {"web": web}})
     assert line.startswith(f"information.web.{key}".rstrip("."))
     assert said in line
+
+
+def test_all_pages_together_fit_into_a_first_message() -> None:
+    many = {"information": {"web": {"requests": 1_000}}}
+    assert load(merged(many, nested("limits.message_bytes", 65_536))).information.web
+    line = complaint(
+        merged(many, {"information": {"web": {"text_bytes": 16_800}}}, nested("limits.message_bytes", 2**20))
+    )
+    assert line.startswith("information.web.requests") and "all pages are given as files" in line
 
 
 @pytest.mark.parametrize("web", [True, "null", [], 7])

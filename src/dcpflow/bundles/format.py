@@ -13,6 +13,7 @@ alone, never on where, when, in which batches or by which version of a library i
 ``store/<C>/<stage>/<slot>/<arm>/``    ``<attempt>/record.json``: the record of each episode
 ``objects/<2 hex>/<62 hex>``           what the records name: transcripts, committed candidates, isolation probes,
                                        lists of what was left in workspaces
+``target/packet.json``                 names the Web packet, where the Web is offered; its pages are objects
 ``target/checkpoint.json``             the checkpoint from which Gate 3 branched, where there is a Gate 3
 ``task/public/*``                      the task's public material
 ``scores/<phase>.json``                the sealed scorer's results

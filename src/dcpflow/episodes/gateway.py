@@ -90,7 +90,9 @@ def resolved(host: str, port: int) -> list[str]:
     Raises:
         OSError: it has none.
     """
-    return list(dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host.encode(), port, 0, 1)))
+    return list(
+        dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
+    )
 
 
 @dataclass

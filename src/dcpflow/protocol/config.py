@@ -424,6 +424,9 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
 
 
+MAX_PACKET_BYTES: Final = 2**24
+"""Most text of the Web that the first message of an episode may have to hold."""
+
 _HOST: Final = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9_-]*")
 
 
@@ -444,6 +447,14 @@ def _web_contradictions(web: Web, limits: Limits) -> Iterator[_Finding]:
         key = "information.web.text_bytes"
         fault = f"must be at most a quarter of limits.message_bytes, {limits.message_bytes}: a message quotes a page"
         yield Problem(key, _shown(web.text_bytes), fault, "change one of them"), (key, "limits.message_bytes")
+    if web.requests * web.text_bytes > MAX_PACKET_BYTES:
+        key = "information.web.requests"
+        fault = f"times information.web.text_bytes must be at most {MAX_PACKET_BYTES}: all pages are given as files"
+        yield Problem(key, _shown(web.requests), fault, "lower one of them"), (key, "information.web.text_bytes")
+    if web.fetch_seconds > limits.wall_seconds:
+        key = "information.web.fetch_seconds"
+        fault = f"must be at most limits.wall_seconds, {_shown(limits.wall_seconds)}: an episode ends then"
+        yield Problem(key, _shown(web.fetch_seconds), fault, "change one of them"), (key, "limits.wall_seconds")
 
 
 def _unsafe_integers(key: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[Problem]:
