@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -123,6 +123,7 @@ JUNK = st.recursive(
 PLACES = st.sampled_from(sorted({key for key, _ in all_keys()} | set(Config.model_fields) | {"thresholds.gate2"}))
 
 
+@settings(deadline=None, database=None)
 @given(st.lists(st.tuples(PLACES, JUNK), min_size=1, max_size=4))
 def test_whatever_stands_anywhere_is_read_or_refused_with_a_message(settings: list[tuple[str, Any]]) -> None:
     try:

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpflow.tasks.chance import Stream, secret_stream
@@ -44,12 +44,14 @@ def test_labels_and_seeds_give_streams_of_their_own():
     assert len(draws) == 12
 
 
+@settings(deadline=None, database=None)
 @given(st.binary(min_size=1, max_size=40), st.integers(1, 2**32))
 def test_below_stays_in_range(seed, bound):
     stream = Stream(seed, "range")
     assert all(0 <= stream.below(bound) < bound for _ in range(20))
 
 
+@settings(deadline=None, database=None)
 @given(st.binary(min_size=1, max_size=8), st.lists(st.integers(), max_size=30), st.data())
 def test_sample_and_shuffle_keep_the_items(seed, items, data):
     stream = Stream(seed, "items")
