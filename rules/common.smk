@@ -30,6 +30,7 @@ REGISTRATION = f"{RESULTS}/registration/registration.json"
 
 onstart:
     try:
+        AUDIT.require_task()
         runlock.take(Path(RESULTS))
     except DcpflowError as error:
         raise WorkflowError(str(error))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.errors import DcpflowError, UsageError
+from dcpflow.stages.arguments import job, job_parser
 
 if TYPE_CHECKING:
-    from dcpflow.stages.laboratory import Job
     from dcpflow.stages.workflow import Workflow
 
 
@@ -75,11 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--check", action="store_true", help="exit 1 where a file differs from what would be written")
     command.set_defaults(run=_config_docs)
 
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--results", type=Path, required=True)
-    shared.add_argument("--nonce-file", type=Path, required=True)
-    shared.add_argument("--public-randomness", default="")
-    shared.add_argument("--data-file", type=Path)
+    shared = job_parser(add_help=False)
     shared.add_argument("--stage", required=True)
     shared.add_argument("--output", type=Path, required=True)
 
@@ -317,19 +313,13 @@ def _config_docs(options: argparse.Namespace) -> int:
 def _run_slots(options: argparse.Namespace) -> None:
     from dcpflow.stages import episodes  # noqa: PLC0415
 
-    episodes.run_slots(_job(options), options.stage, options.first, options.last, options.output, options.stratum)
+    episodes.run_slots(job(options), options.stage, options.first, options.last, options.output, options.stratum)
 
 
 def _run_replacement(options: argparse.Namespace) -> None:
     from dcpflow.stages import episodes  # noqa: PLC0415
 
-    episodes.run_replacement(_job(options), options.stage, options.slot, options.earlier, options.output)
-
-
-def _job(options: argparse.Namespace) -> Job:
-    from dcpflow.stages.laboratory import Job  # noqa: PLC0415
-
-    return Job(options.results, options.nonce_file, options.public_randomness, options.data_file)
+    episodes.run_replacement(job(options), options.stage, options.slot, options.earlier, options.output)
 
 
 def _audit(options: argparse.Namespace) -> Workflow:

@@ -22,7 +22,6 @@ from dcpflow.episodes.running import Running
 from dcpflow.episodes.sandbox import Isolation
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.protocol.config import ConfigError
-from dcpflow.protocol.gate2 import Recovery
 from dcpflow.records import canonical, files, plan, receipts
 from dcpflow.records.checkpoint import scope
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -148,7 +147,6 @@ def test_h8_the_scope_of_the_checkpoint_is_what_its_content_says(audit_copy: Aud
     assert body["scope"] == scope(body["history"], seen) == "lineage_empty"
     assert body["history"], "the target has read of the Web"
     assert scope(body["history"], Packet()) == "lineage_prefix", "nobody else has what it read"
-    assert Recovery.RECOVERED  # that a neutral hit then refutes Core: tests of the protocol beyond the reference
 
 
 class Interrupted(Isolation):

@@ -13,7 +13,7 @@ import pytest
 
 from dcpflow.bundles.export import export
 from dcpflow.bundles.verify import verify
-from dcpflow.episodes import gateway, site, web
+from dcpflow.episodes import gateway, live_web, site, web
 from dcpflow.episodes.warc import decode
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
@@ -38,8 +38,8 @@ def without_network() -> Iterator[None]:
         def refuse(*_: Any, **__: Any) -> NoReturn:
             raise AssertionError("somebody looks for the Web")
 
-        patched.setattr(web, "live", refuse)
-        patched.setattr(web, "serving", refuse)
+        patched.setattr(live_web, "live", refuse)
+        patched.setattr(live_web, "serving", refuse)
         patched.setattr(site, "_serve", refuse)
         patched.setattr(gateway.Gateway, "fetch", refuse)
         patched.setattr(socket, "getaddrinfo", refuse)

@@ -99,6 +99,7 @@ def test_protocol_is_pure() -> None:
     ("module", "heavy"),
     [
         ("dcpflow.stages.episodes", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "yaml", "apsw", "snakemake"}),
+        ("dcpflow.stages.episodes", {"ssl", "urllib3", "warcio", "sklearn"}),
         ("dcpflow.cli", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "yaml", "apsw", "snakemake"}),
         ("dcpflow.stages.scoring", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "snakemake"}),
         ("dcpflow.stages.evidence", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),

@@ -18,6 +18,14 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"task": {"name": "tasks/no_such.py:Task"}},
         ["task.name", "there is no file tasks/no_such.py", "holds the Snakefile"],
     ),
+    "data that is not there": (
+        {"task": {"name": "yacht", "settings": {"rows": 160}, "data_file": "nowhere.csv"}},
+        ["UCI Yacht Hydrodynamics is not in nowhere.csv", "dcpflow data fetch yacht", "task.data_file"],
+    ),
+    "data that nothing reads": (
+        {"task": {"data_file": "nowhere.csv"}},
+        ["task.data_file", "'sqlite_index' reads no data set", "Remove the key"],
+    ),
     "number as text": (
         {"thresholds": {"alpha": {"main": "1e-3"}}},
         ["thresholds.alpha.main", "1e-3", "above 0 and below 1", "1.0e-3"],

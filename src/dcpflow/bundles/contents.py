@@ -38,7 +38,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     ]
     if seen.checkpoint:
         paths.append(layout.checkpoint)
-    if seen.registered.config("information").get("web"):
+    if seen.registered.web:
         paths.append(layout.packet)
     for entry in history.entries(layout):
         place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"

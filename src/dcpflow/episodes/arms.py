@@ -50,7 +50,7 @@ class Bench:
     @property
     def web(self) -> dict[str, Any] | None:
         """What was registered of the Web; None where it is not offered."""
-        return self.contract.config("information").get("web")
+        return self.contract.web
 
 
 class Arm:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcpflow.agents import LaunchSpec
 from dcpflow.episodes.arms import Arm, Bench, instance_hidden
 from dcpflow.episodes.channel import VERSION, Channel
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation
-from dcpflow.episodes.web import Recorded, Recorder, live
+from dcpflow.episodes.web import Recorded
 from dcpflow.episodes.workspace import NOTHING_LEFT, OF_LIMITS, Workspace
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, packet, plan
@@ -25,6 +25,9 @@ from dcpflow.records.holders import Holder
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
 from dcpflow.tasks.base import Task
+
+if TYPE_CHECKING:
+    from dcpflow.episodes.live_web import Recorder
 
 NO_PACKET = Packet()
 BUDGETS = ("experiments", "candidates", "wall_seconds", "message_bytes", "candidate_bytes")
@@ -100,7 +103,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
     outcome, reason = outcome_of(channel, ending)
-    archive = web.store() if isinstance(web, Recorder) else b""
+    archive = web.store() if web else b""
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
         contract=bench.contract.digest,
@@ -143,6 +146,8 @@ def _reading(lab: Laboratory, key: EpisodeKey, waiting: Callable[[], None]) -> I
     if rules is None:
         yield None
     elif plan.STAGES[key.stage].live_web:
+        from dcpflow.episodes.live_web import live  # noqa: PLC0415 - TLS and all else of the gateway: one job's alone
+
         with live(rules, lab.objects, waiting) as recorder:
             yield recorder
     else:

@@ -172,8 +172,9 @@ class Sandboxed(Running):
 
 
 def adopt_orphans(yes: bool) -> None:
-    """Whether what descendants of this process leave behind becomes a child of this process."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+    """Whether what descendants of this process leave behind becomes a child of this process, where the system can."""
+    with suppress(AttributeError):  # on macOS it cannot
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
 
 
 def _first_report(status: int) -> bytes:

@@ -7,7 +7,6 @@ process's private mount namespace, and from there to their own place inside the 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import socket
@@ -24,17 +23,15 @@ from typing import Protocol
 from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes import scratch, seccomp
 from dcpflow.episodes.apptainer import Apptainer
+from dcpflow.episodes.mounts import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC, mount, unshare
 from dcpflow.episodes.processes import children
 from dcpflow.episodes.running import Running, Sandboxed, Unconfined, adopt_orphans
 from dcpflow.episodes.starting import counted_by_namespace, kernel_limits, limit, start
 from dcpflow.errors import UsageError
 
-CLONE_NEWNS = 0x20000
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PRIVATE_ROOT = Path("/tmp/dcpflow-mounts")
 FIRST_UID, JOBS, AGENTS_PER_JOB = 1_000_000_000, 1_000_000, 1_000
 _STARTED = count()
-MIB = 1 << 20
 NAMES = {"bubblewrap": ("bwrap",), "apptainer": ("apptainer", "singularity")}
 GO_ON = "To go on without isolation, which ends inconclusive: make audit ISOLATION=none"
 NO_SANDBOX = {
@@ -240,15 +237,7 @@ def _enter(point: Path, mounted_with: str, wanted: Mapping[int, tuple[int, int]]
 
 def _private_mounts(paths: Iterable[Path]) -> dict[Path, Path]:
     """Bind each path below a traversable folder that only this process and its children can see."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def mount(source: str, target: Path, kind: str | None, flags: int, data: str | None = None) -> None:
-        encoded = [None if text is None else text.encode() for text in (source, str(target), kind, data)]
-        if libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]):
-            raise OSError(ctypes.get_errno(), f"mount {target}: {os.strerror(ctypes.get_errno())}")
-
-    if libc.unshare(CLONE_NEWNS):
-        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
+    unshare(CLONE_NEWNS)
     mount("none", Path("/"), None, MS_REC | MS_PRIVATE)
     PRIVATE_ROOT.mkdir(mode=0o755, exist_ok=True)
     if PRIVATE_ROOT.is_symlink() or PRIVATE_ROOT.stat().st_uid != os.geteuid():

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
-MS_NOSUID, MS_NODEV = 0x2, 0x4
+from dcpflow.episodes.mounts import CLONE_NEWNS, CLONE_NEWUSER, MS_NODEV, MS_NOSUID, mount, unshare
+
 PR_SET_DUMPABLE = 4
 MIB = 1 << 20
 ROOM_FOR_ONE_MORE: Final = 1 << 16
 """The file system holds a little more than is allowed, so that an agent at its limit can be told from one beyond."""
 FOLDERS: Final = {"ws": "/ws", "tmp": "/tmp", "shm": "/dev/shm"}
 """What it holds, and where each stands inside the sandbox."""
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def make(point: Path, mounted_with: str) -> int:
         OSError: there can be no such file system here.
     """
     _own_namespaces()
-    _mount("tmpfs", point, "tmpfs", MS_NOSUID | MS_NODEV, mounted_with)
+    mount("tmpfs", point, "tmpfs", MS_NOSUID | MS_NODEV, mounted_with)
     for name in FOLDERS:
         (point / name).mkdir(mode=0o700)
     return os.open(point / "ws", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -83,17 +82,10 @@ def _own_namespaces() -> None:
     """A user and a mount namespace of this process, in which it may mount what an ordinary user may."""
     uid, gid = os.geteuid(), os.getegid()
     # a process that has changed its uid does not own its files in /proc until this is said
-    _LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-    if _LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS):
-        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    unshare(CLONE_NEWUSER | CLONE_NEWNS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         # nothing may be imported any more, not even an encoding: this uid may not be able to read the library
         file = os.open(f"/proc/self/{name}", os.O_WRONLY)
         os.write(file, text.encode())
         os.close(file)
-
-
-def _mount(source: str, target: Path, kind: str, flags: int, data: str) -> None:
-    encoded = [text.encode() for text in (source, str(target), kind, data)]
-    if _LIBC.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]):
-        raise OSError(ctypes.get_errno(), f"mount {target}: {os.strerror(ctypes.get_errno())}")

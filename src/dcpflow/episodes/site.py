@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical
+from dcpflow.tasks.evaluator import die_with
 
 SITES: Final = Path(__file__).parent.parent / "tasks" / "sites"
 LOOPBACK: Final = "127.0.0.1"
 _TYPES: Final = {".html": "text/html; charset=utf-8", ".txt": "text/plain; charset=utf-8"}
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def pages(host: str) -> dict[str, bytes]:
@@ -53,9 +52,7 @@ def serving(host: str) -> Iterator[tuple[str, int]]:
         child = os.fork()
         if not child:
             try:
-                with suppress(AttributeError):  # on macOS there is no such call
-                    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-                if os.getppid() == parent:
+                if die_with(parent):
                     _serve(listener, content)
             finally:
                 os._exit(0)

@@ -300,7 +300,7 @@ def same_information(context: Context) -> Finding:
 def same_web_packet(context: Context) -> Finding:
     """Of the Web, everybody saw what the target run saw: the files of its packet and, byte for byte, its replies."""
     view, episodes = context.view, context.view.episodes
-    if not view.registered.config("information").get("web"):
+    if not view.registered.web:
         return PASS, "the Web is no part of this audit", ()
     packet = view.packet
     odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, view.target)]

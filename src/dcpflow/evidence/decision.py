@@ -186,7 +186,7 @@ def _scope(outcome: Outcome) -> dict[str, Any]:
 
 def _web(outcome: Outcome) -> dict[str, Any] | None:
     """What was fetched from where, by the target run alone; None where the Web is no part of the audit."""
-    web = outcome.view.registered.config("information").get("web")
+    web = outcome.view.registered.web
     if not web:
         return None
     site = web["site"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dcpflow.errors import EvidenceError
 from dcpflow.records import stagefile
 
 SCHEMA = "dcpflow.facts/1"
@@ -40,9 +39,5 @@ def read(path: Path, contract: str) -> AuditFacts:
     Raises:
         EvidenceError: they are missing, altered, or of another contract.
     """
-    body, _ = stagefile.read(path, SCHEMA, "the audit's facts")
-    if body["contract"] != contract:
-        raise EvidenceError(
-            f"{path} belongs to another contract", f"To make it again: rm -f '{path}' and run snakemake again"
-        )
+    body, _ = stagefile.read(path, SCHEMA, "the audit's facts", contract=contract)
     return AuditFacts(**body["facts"])

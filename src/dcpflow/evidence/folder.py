@@ -90,7 +90,7 @@ def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mappin
     """
     registered = registration.read_contract(layout.registration)
     point = checkpoint.read(layout, registered.digest) if "pairs" in score_paths else None
-    web = packet.read(layout, registered.digest) if registered.config("information").get("web") else None
+    web = packet.read(layout, registered.digest) if registered.web else None
     return view.load(layout, receipt_paths, score_paths, point, web)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.packet import Packet
@@ -20,13 +19,7 @@ def read(layout: Layout, contract: str) -> tuple[dict[str, Any], str]:
     Raises:
         EvidenceError: it is missing, altered, or of another contract.
     """
-    body, digest = stagefile.read(layout.checkpoint, SCHEMA, "the checkpoint")
-    if body["contract"] != contract:
-        raise EvidenceError(
-            f"the checkpoint {layout.checkpoint} belongs to another contract",
-            f"To make it again: rm -f '{layout.checkpoint}' and run snakemake again",
-        )
-    return body, digest
+    return stagefile.read(layout.checkpoint, SCHEMA, "the checkpoint", contract=contract)
 
 
 def cut(

@@ -213,13 +213,7 @@ def read(layout: Layout, contract: str) -> dict[str, Any]:
     Raises:
         EvidenceError: it is missing, altered, or of another contract.
     """
-    found, _ = stagefile.read(layout.packet, SCHEMA, "the Web packet's file")
-    if found["contract"] != contract:
-        raise EvidenceError(
-            f"the Web packet {layout.packet} belongs to another contract",
-            f"To make it again: rm -f '{layout.packet}' and run snakemake again",
-        )
-    return found
+    return stagefile.read(layout.packet, SCHEMA, "the Web packet's file", contract=contract)[0]
 
 
 # --- what a transcript says of it --------------------------------------------------------------------------

@@ -92,13 +92,7 @@ def contract_of(path: Path) -> str:
 
 def read_body(path: Path, contract: str) -> dict[str, Any]:
     """The whole body of a receipt; raises as read does."""
-    body, _ = stagefile.read(path, SCHEMA, "the receipt")
-    if body["contract"] != contract:
-        raise EvidenceError(
-            f"the receipt {path} belongs to another contract than the registered one",
-            f"To make it again: rm -f '{path}' and run snakemake again",
-        )
-    return body
+    return stagefile.read(path, SCHEMA, "the receipt", contract=contract)[0]
 
 
 def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:

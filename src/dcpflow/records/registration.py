@@ -35,6 +35,11 @@ class Registered:
         config: dict[str, Any] = self.parts[part]["config"]
         return config
 
+    @property
+    def web(self) -> dict[str, Any] | None:
+        """What was registered of the Web; None where it is not offered."""
+        return self.config("information").get("web")
+
 
 def part_path(folder: Path, name: str) -> Path:
     """File of one part."""

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dcpflow.errors import EvidenceError
 from dcpflow.records import stagefile
 
 SCHEMA = "dcpflow.scores/1"
@@ -63,11 +62,6 @@ def read(path: Path, contract: str) -> tuple[dict[str, str], list[ScoreRow], str
     Raises:
         EvidenceError: it is missing, altered, or of another contract.
     """
-    body, digest = stagefile.read(path, SCHEMA, "the scores")
-    if body["contract"] != contract:
-        raise EvidenceError(
-            f"the scores {path} belong to another contract than the registered one",
-            f"To make them again: rm -f '{path}' and run snakemake again",
-        )
+    body, digest = stagefile.read(path, SCHEMA, "the scores", contract=contract)
     rows: list[dict[str, Any]] = body["rows"]
     return body["inputs"], [ScoreRow(**row) for row in rows], digest

@@ -31,7 +31,9 @@ def _digest(schema: str, body: dict[str, Any]) -> str:
         return ""
 
 
-def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str, Any], str]:
+def read(
+    path: Path, schema: str, what: str, remedy: str = "", contract: str | None = None
+) -> tuple[dict[str, Any], str]:
     """The body and digest of a stage file whose digest was recomputed.
 
     Args:
@@ -39,9 +41,10 @@ def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str
         schema: what it has to be.
         what: its name for the error.
         remedy: the command that brings it back; by default, removing it and running the workflow again.
+        contract: the contract to which its body has to say that it belongs, if to any.
 
     Raises:
-        EvidenceError: it is missing, was altered, or is something else.
+        EvidenceError: it is missing, was altered, is something else, or belongs to another contract.
     """
     remedy = remedy or f"To make it again: rm -f '{path}' and run snakemake again"
     value = canonical.decode(files.read(path, what, remedy), str(path))
@@ -50,4 +53,6 @@ def read(path: Path, schema: str, what: str, remedy: str = "") -> tuple[dict[str
     if not isinstance(value["body"], dict) or _digest(schema, value["body"]) != value["digest"]:
         raise EvidenceError(f"{what} was altered: {path} does not have the digest that it carries", remedy)
     body: dict[str, Any] = value["body"]
+    if contract is not None and body["contract"] != contract:
+        raise EvidenceError(f"{path} belongs to another contract than the registered one ({what})", remedy)
     return body, str(value["digest"])

@@ -6,9 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dcpflow.errors import DcpflowError
-from dcpflow.stages.laboratory import Job
+
+if TYPE_CHECKING:
+    from dcpflow.stages.laboratory import Job
 
 
 def job_parser(**options: bool) -> argparse.ArgumentParser:
@@ -23,6 +26,8 @@ def job_parser(**options: bool) -> argparse.ArgumentParser:
 
 def job(options: argparse.Namespace) -> Job:
     """The job that the arguments describe."""
+    from dcpflow.stages.laboratory import Job  # noqa: PLC0415 - a parser alone must not load a laboratory
+
     return Job(options.results, options.nonce_file, options.public_randomness, options.data_file)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -94,11 +95,14 @@ def data(case: Case, folder: Path | None) -> list[str]:
         if not data_sets.cache_file(case.data_set).exists():
             fetching.fetch(case.data_set)
         return []
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "Give the one in which files of the data sets lie")
     path = data_sets.find(case.data_set, folder)
     if path is None:
         title = data_sets.DATA_SETS[case.data_set].title
-        raise UsageError(f"no file in {folder} holds the data set {title}", "See: dcpflow data fetch --help")
-    return [f"task={{data_file: '{path}'}}"]
+        remedy = f"Download it with: dcpflow data fetch {case.data_set}"
+        raise UsageError(f"no file in {folder} holds the data set {title}", remedy)
+    return [f"task={{data_file: {json.dumps(str(path))}}}"]
 
 
 def _snakemake(case: Case, cores: str, settings: Sequence[str], logs: Path) -> None:

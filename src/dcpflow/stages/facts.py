@@ -26,7 +26,7 @@ def episode_facts(view: AuditView, task: Task, draws: Draws) -> dict[str, dict[s
         stage, slot and draws say, nothing more and nothing less; ``canary_quoted``: it quoted its canary file byte
         for byte, and ``packet_quoted``: its page of the Web packet (true where it had none).
     """
-    limits, web = view.registered.config("limits"), view.registered.config("information").get("web")
+    limits, web = view.registered.config("limits"), view.registered.web
     history = list(view.checkpoint.get("history", []))
 
     def told(key: EpisodeKey) -> dict[str, Any]:

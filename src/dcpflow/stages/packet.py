@@ -35,7 +35,7 @@ def given(job: Job) -> Packet:
     Raises:
         EvidenceError: it is missing, altered, or not the target run's.
     """
-    if job.contract.config("information").get("web") is None:
+    if job.contract.web is None:
         return Packet()
     found = packet.read(job.layout, job.contract.digest)
     path = target_receipt(job.layout)

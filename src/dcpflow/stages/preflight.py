@@ -28,8 +28,10 @@ def describe(audit: Workflow, cores: str) -> str:
     """The lines that ``make audit`` shows first.
 
     Raises:
-        UsageError: the registered isolation cannot be had here, or the task, agent or nonce is not there.
+        UsageError: the registered isolation cannot be had here, or the task, its data, the agent or the nonce is not
+            there.
     """
+    audit.require_task()
     design, config = audit.parts["design"], audit.config
     counts = {stage: plan.slots(stage, design) for stage in audit.stages if not plan.STAGES[stage].replaces}
     episodes = sum(count * len(plan.STAGES[stage].arms) for stage, count in counts.items())
@@ -46,7 +48,7 @@ def describe(audit: Workflow, cores: str) -> str:
         f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
         *_web(audit.parts["information"].get("web")),
         f"isolation  {isolation}{f', {tests} ways out tried and refused' if tests else ''}",
-        f"time       about {seconds:.0f} s on {workers} cores, more where the machine is busy",
+        f"time       about {seconds:.0f} s on {workers} cores, if episodes are as short as the default audit's",
         "cost       none: the built-in agent calls no paid service",
         f"results    {audit.results}/decision.json",
     ]

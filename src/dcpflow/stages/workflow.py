@@ -14,7 +14,7 @@ from dcpflow.episodes import site
 from dcpflow.protocol.config import Config, load
 from dcpflow.records import canonical, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
-from dcpflow.tasks import task_sources
+from dcpflow.tasks import load_task, task_sources
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,14 @@ class Workflow:
         if self.data_file:
             arguments += ["--data-file", str(self.data_file)]
         return arguments
+
+    def require_task(self) -> None:
+        """Open the task as the first job will, so that what it lacks is told before any job has started.
+
+        Raises:
+            UsageError: there is no such task, it refuses its settings, or a library or its data are missing.
+        """
+        load_task(self.parts["task"], self.data_file).engine_identity()
 
     @staticmethod
     def shell(words: Sequence[str]) -> str:

@@ -81,9 +81,9 @@ class Evaluator:
 
     def answer(self) -> Any:
         """The child's answer to the request that was sent; raises as ``ask``."""
-        _, channel = self._child = self._child or self._fork()
+        assert self._child is not None, "nothing was sent"
         try:
-            answer = self._line(channel, self._deadline)
+            answer = self._line(self._child[1], self._deadline)
         except (OSError, EOFError, TimeoutError) as error:
             late = isinstance(error, TimeoutError)
             self.close()
@@ -150,6 +150,13 @@ class Evaluator:
             os._exit(1)
 
 
+def die_with(parent: int) -> bool:
+    """In a child: have it killed when its parent ends, where the system can (not macOS); False if that is gone."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
 def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int) -> None:
     """The child's life: give up what it does not need, then answer until the socket closes."""
     try:
@@ -158,8 +165,7 @@ def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, s
     except Exception as error:
         answer = _failing(error)  # our own fault, never the candidate's: it is told with the first answer
     # giving up privileges clears it, so it is asked for after that
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if not die_with(parent):
         return
     with channel.makefile("rb") as requests:
         for line in requests:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.gateway import Fetched, failed
+from dcpflow.episodes.live_web import Recorder, fetched
 from dcpflow.episodes.warc import Answer
-from dcpflow.episodes.web import Access, Recorded, Recorder, fetched, recordable
+from dcpflow.episodes.web import Access, Recorded, recordable
 from dcpflow.records import canonical, packet
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet, Page

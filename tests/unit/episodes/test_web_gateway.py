@@ -20,10 +20,10 @@ import trustme
 
 from dcpflow.episodes.addresses import is_public
 from dcpflow.episodes.gateway import Fetched, Gateway, resolved
+from dcpflow.episodes.live_web import GRACE_SECONDS, fetched, live
 from dcpflow.episodes.site import pages
 from dcpflow.episodes.site import serving as serving_site
 from dcpflow.episodes.warc import decode, encode
-from dcpflow.episodes.web import GRACE_SECONDS, fetched, live
 from dcpflow.errors import UsageError
 from dcpflow.records.objects import ObjectStore
 from dcpflow.tasks.evaluator import Evaluator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_missing_sandbox_is_found_before_anything_runs(
 def test_a_task_that_is_not_there_is_found_before_anything_runs(new_audit: Callable[..., Audit]) -> None:
     audit = new_audit(task={"name": "tasks/no_such.py:Task"})
     with pytest.raises(UsageError, match=r"there is no file tasks/no_such\.py"):
+        describe(audit.workflow, "1")
+
+
+def test_data_that_are_not_there_are_found_before_anything_runs(
+    new_audit: Callable[..., Audit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    audit = new_audit(task={"name": "yacht", "settings": {"rows": 160}})
+    with pytest.raises(UsageError, match=r"is not in .*dcpflow data fetch yacht"):
         describe(audit.workflow, "1")
 
 

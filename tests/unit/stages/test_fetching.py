@@ -92,8 +92,3 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     with pytest.raises(UsageError, match=r"cache .*file.* cannot be written.*XDG_CACHE_HOME"):
         fetch("yacht", str(YACHT))
-
-
-def test_official_addresses_are_those_of_the_repository() -> None:
-    for data_set in data_sets.DATA_SETS.values():
-        assert data_set.url.startswith("https://archive.ics.uci.edu/static/public/")

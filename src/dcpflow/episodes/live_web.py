@@ -1,0 +1,90 @@
+"""How the target run's channel answers ``web_fetch``: through the gateway, recording what it saw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+from dcpflow.episodes import gateway
+from dcpflow.episodes.gateway import Fetched, Gateway
+from dcpflow.episodes.site import serving
+from dcpflow.episodes.warc import encode
+from dcpflow.records import canonical, packet
+from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet, Page
+from dcpflow.tasks.evaluator import Evaluator, EvaluatorDied
+
+GRACE_SECONDS: Final = 2.0
+MEMORY_MB: Final = 512
+
+
+class Recorder:
+    """The live Web; each address is fetched once, and answered the same from then on.
+
+    Args:
+        rules: the registered section.
+        objects: where bodies are stored as they come.
+        fetch: fetches a permitted address.
+    """
+
+    def __init__(self, rules: Mapping[str, Any], objects: ObjectStore, fetch: Callable[[str], Fetched]) -> None:
+        self.rules = rules
+        self._objects = objects
+        self._fetch = fetch
+        self._pages: dict[str, Page] = {}
+        self._texts: dict[str, str] = {}
+        self._warc = b""
+
+    @property
+    def packet(self) -> Packet:
+        """What was seen so far."""
+        return packet.of(self._pages.values(), self._texts)
+
+    def answer(self, url: str) -> dict[str, Any]:
+        """Fetch the address, or answer as before."""
+        if url not in self._pages:
+            self._keep(url, self._fetch(url))
+        page = self._pages[url]
+        return packet.answer(page, self._texts[page.text])
+
+    def _keep(self, url: str, found: Fetched) -> None:
+        text = canonical.digest(found.text.encode())
+        self._texts[text] = found.text
+        body = self._objects.put(found.body)
+        self._pages[url] = Page(url, found.status, found.content_type, body, text)
+        if found.answers:
+            self._warc += encode(found.answers)
+
+    def store(self) -> bytes:
+        """Store the packet; returns all answers as a WARC file, which holds dates and therefore is no object."""
+        packet.store(self._objects, self.packet)
+        return self._warc
+
+
+@contextmanager
+def live(rules: Mapping[str, Any], objects: ObjectStore, waiting: Callable[[], None]) -> Iterator[Recorder]:
+    """The live Web for one episode: the gateway in a child process, and the own site if one is registered.
+
+    Args:
+        rules: the registered section.
+        objects: the object store.
+        waiting: called every few seconds while a fetch is awaited.
+    """
+    with ExitStack() as stack:
+        site = stack.enter_context(serving(rules["site"])) if rules["site"] else None
+        child = Evaluator(Gateway(rules, site).prepare, rules["fetch_seconds"] + GRACE_SECONDS, MEMORY_MB, waiting)
+        stack.enter_context(child)
+        yield Recorder(rules, objects, lambda url: fetched(child, url))
+
+
+def fetched(child: Evaluator, url: str) -> Fetched:
+    """A page, fetched in the child process; what goes wrong there is the agent's answer and never ends the run."""
+    try:
+        return Fetched.from_json(child.ask({"url": url}))
+    except EvaluatorDied as death:
+        return gateway.failed(f"the page could not be read: {death}")
+    except RuntimeError as fault:
+        print(f"the gateway failed: {fault}", file=sys.stderr)
+        return gateway.failed("the host's answer cannot be read")
