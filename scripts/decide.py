@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dcpflow.stages.arguments import job_parser, run
+from dcpflow.arguments import job_parser, run
 from dcpflow.stages.decide import decide
 
 parser = job_parser()

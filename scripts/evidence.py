@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dcpflow.stages.arguments import job, job_parser, run
+from dcpflow.arguments import job, job_parser, run
 from dcpflow.stages.evidence import write_evidence
 
 parser = job_parser()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dcpflow.stages.arguments import job, job_parser, run
+from dcpflow.arguments import job, job_parser, run
 from dcpflow.stages.scoring import score_phase
 
 parser = job_parser()

@@ -2,7 +2,7 @@
 
 import json
 
-from dcpflow.stages.arguments import job_parser, run
+from dcpflow.arguments import job_parser, run
 from dcpflow.stages.seal import seal_task
 
 parser = job_parser()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
-from dcpflow.stages.arguments import job, job_parser
 
 if TYPE_CHECKING:
     from dcpflow.stages.workflow import Workflow

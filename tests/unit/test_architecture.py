@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"evidence", "records", "protocol"},
     "planning": {"evidence", "records", "protocol"},
     "stages": BELOW_STAGES,
-    "cli": {"stages", "bundles", "report", "planning"},
+    "arguments": {"stages"},
+    "cli": {"arguments", "stages", "bundles", "report", "planning"},
     "__main__": {"cli"},
     "__init__": set(),
 }

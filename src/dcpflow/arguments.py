@@ -1,4 +1,4 @@
-"""Command-line arguments that all jobs share."""
+"""Command-line arguments that the command and all jobs share."""
 
 from __future__ import annotations
 
