@@ -33,6 +33,7 @@ rule evidence:
             f"{RESULTS}/evidence/{{table}}.parquet",
             table=(
                 "episodes",
+                "calls",
                 "candidates",
                 "scores",
                 "controls",

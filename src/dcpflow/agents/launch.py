@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import UsageError
 
 BUILTIN = Path(__file__).parent / "builtin"
+DIALOGUE = Path(__file__).parent / "dialogue.py"
 INSIDE = "/agent"
+MODEL, MCP = "model", "mcp"
+"""Doors: what an agent can reach besides its channel, at an address of the sandbox's own loopback."""
+PYTHON = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+"""The interpreter, at the path that it has inside of every sandbox too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +26,17 @@ class LaunchSpec:
     """What to start, and what it needs to see.
 
     Attributes:
-        arguments: the command, with paths as they are inside the sandbox.
-        files: path inside the sandbox to the file of the host that stands there, read-only.
+        arguments: the command, with paths as they are inside the sandbox; ``{model}`` and ``{mcp}`` stand for the
+            addresses of doors.
+        files: path inside the sandbox to the file or folder of the host that stands there, read-only.
+        environment: its environment variables, beside those that every agent has; with doors as in the arguments.
+        doors: the doors that it is given.
     """
 
     arguments: tuple[str, ...]
     files: Mapping[str, Path]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    doors: tuple[str, ...] = ()
 
     def outside(self) -> tuple[str, ...]:
         """The same command for a run without a sandbox."""
@@ -47,20 +59,88 @@ def builtin_file(name: str) -> Path:
 def python_command(source: Path) -> LaunchSpec:
     """A standard-library Python file, started isolated from any site or user packages."""
     inside = f"{INSIDE}/{source.name}"
-    interpreter = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
-    return LaunchSpec((interpreter, "-I", "-S", "-B", inside), {inside: source})
+    return LaunchSpec((PYTHON, "-I", "-S", "-B", inside), {inside: source})
 
 
-def launch_spec(agent: Mapping[str, Any]) -> LaunchSpec:
-    """The launch specification of a registered agent.
+def launch_spec(agent: Mapping[str, Any]) -> LaunchSpec | None:
+    """The launch specification of a registered agent; None for one that is no program here, but a model elsewhere.
 
     Args:
         agent: the ``agent`` part of the contract.
+
+    Raises:
+        UsageError: a file of it is missing.
     """
-    return python_command(builtin_file(str(agent["name"])))
+    match agent["kind"]:
+        case "builtin":
+            return python_command(builtin_file(str(agent["name"])))
+        case "chat":
+            return None
+        case kind:
+            program = agent["program"]
+            command, *arguments = (text.replace("{python}", PYTHON) for text in program["command"])
+            doors = ((MODEL,) if agent.get("model") else ()) + ((MCP,) if kind == "mcp" else ())
+            return LaunchSpec((command, *arguments), _files(program) | _mounts(program), program["environment"], doors)
 
 
-def agent_sources(agent: Mapping[str, Any]) -> dict[str, bytes]:
-    """The agent's source by name: it is part of the contract, so that another agent is another audit."""
-    path = builtin_file(str(agent["name"]))
-    return {path.name: path.read_bytes()}
+def agent_sources(agent: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of what the agent is made of, by name: they are part of the contract, so that another agent is another
+    audit.
+
+    Raises:
+        UsageError: a file of it is missing.
+    """
+    match agent["kind"]:
+        case "builtin":
+            files = {path.name: path for path in (builtin_file(str(agent["name"])),)}
+        case "chat":
+            files = {DIALOGUE.name: DIALOGUE}
+        case kind:
+            files = _files(agent["program"]) | _mounts(agent["program"])
+            files |= {DIALOGUE.name: DIALOGUE} if kind == "mcp" else {}
+    return {name: _digest(path) for name, path in files.items()}
+
+
+def _files(program: Mapping[str, Any]) -> dict[str, Path]:
+    return {f"{INSIDE}/{Path(name).name}": _there("agent.program.files", Path(name)) for name in program["files"]}
+
+
+def _mounts(program: Mapping[str, Any]) -> dict[str, Path]:
+    return {name: _there("agent.program.mounts", Path(name)) for name in program["mounts"]}
+
+
+def _there(key: str, path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"{key}: {path} is not there", f"It is looked for from {Path.cwd()}")
+    return path.absolute()
+
+
+def _digest(path: Path) -> str:
+    """Digest of a file's bytes, or of a folder's names, links, modes and bytes."""
+    if not path.is_dir():
+        return f"sha256:{_of_bytes(path)}"
+    listed = hashlib.sha256()
+    for folder, names, files in os.walk(path, onerror=_unreadable):
+        names.sort()
+        for name in sorted([*files, *(name for name in names if Path(folder, name).is_symlink())]):
+            one = Path(folder, name)
+            what = f"link {one.readlink()}" if one.is_symlink() else _of_file(one)
+            listed.update(f"{one.relative_to(path).as_posix()}\0{what}\0".encode("utf-8", "surrogateescape"))
+    return f"sha256:{listed.hexdigest()}"
+
+
+def _of_file(path: Path) -> str:
+    executable = "x" if path.stat().st_mode & 0o111 else "-"
+    return f"file {executable} {_of_bytes(path)}"
+
+
+def _of_bytes(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"a file of the agent cannot be read: {path}: {error.strerror}", "Make it readable") from None
+
+
+def _unreadable(error: OSError) -> None:
+    raise UsageError(f"a folder of the agent cannot be read: {error.filename}: {error.strerror}", "Make it readable")

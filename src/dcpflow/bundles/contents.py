@@ -50,7 +50,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         digest
         for episode in seen.episodes
         for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
-    } | {episode.record.workspace for episode in seen.episodes if episode.record.workspace}
+    } | {digest for episode in seen.episodes for digest in (episode.record.workspace, episode.record.calls) if digest}
+    named |= {call.response for episode in seen.episodes for call in episode.calls if call.response}
     named |= {digest for web in seen.packets.values() for digest in packet.members(web)}
     paths += [objects.path(digest) for digest in named]
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}

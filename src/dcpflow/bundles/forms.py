@@ -30,6 +30,7 @@ _RECORD: Final[Mapping[str, Shape]] = {
     "candidates": listed(DIGEST),
     "usage": shapes.USAGE,
     "workspace": shapes.SEAL,
+    "calls": shapes.SEAL,
     "packet": shapes.SEAL,
 }
 """What the record's own reader, which checks the types of all fields, leaves open."""

@@ -224,6 +224,8 @@ USAGE: Final = record(
     ("web_requests",),
     **dict.fromkeys(("experiments", "commits", "messages", "bad_messages", "bytes", "web_requests"), COUNT),
 )
-OUTCOME: Final = word("artifact", "model_failure", "execution_contract_violation", "infrastructure_invalid")
+OUTCOME: Final = word(
+    "artifact", "model_failure", "execution_contract_violation", "infrastructure_invalid", "unresolved"
+)
 PROBE: Final = record(schema=TEXT, backend=TEXT, tests=mapped(word("refused", "open")))
 WORKSPACE: Final = record(schema=TEXT, files=listed(record(name=TEXT, size=COUNT, digest=DIGEST)), violation=TEXT)

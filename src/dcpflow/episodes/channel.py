@@ -46,6 +46,7 @@ class Channel:
             web_requests.
         limits_hit: registered limits that ended the conversation.
         finished: whether the agent has said that it is done, or was cut off.
+        remember: called with each line that was heard, before it is acted on.
     """
 
     experiment: Callable[[str], dict[str, Any]]
@@ -59,6 +60,7 @@ class Channel:
     )
     limits_hit: list[str] = field(default_factory=list)
     finished: bool = False
+    remember: Callable[[bytes], None] = lambda _: None
 
     def __post_init__(self) -> None:
         if self.web is not None:
@@ -82,6 +84,7 @@ class Channel:
             The reply's line, and whether it answers an experiment (those are sent with the registered delay).
         """
         line = recordable(line)
+        self.remember(line)
         self._record(line)
         self.usage["messages"] += 1
         identity: str | int | None = None

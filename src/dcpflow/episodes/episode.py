@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,12 @@ from dcpflow.episodes.arms import Arm, Bench, instance_hidden
 from dcpflow.episodes.channel import VERSION, Channel
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation
+from dcpflow.episodes.session import Api, Session
 from dcpflow.episodes.web import Recorded
 from dcpflow.episodes.workspace import NOTHING_LEFT, OF_LIMITS, Workspace
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, packet, plan
+from dcpflow.records import calls, canonical, packet, plan
+from dcpflow.records.calls import Call
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
@@ -40,20 +43,22 @@ class Laboratory:
     Attributes:
         bench: contract, task and draws.
         registration: R at the start of the job.
-        spec: how the agent is started.
+        spec: how the agent is started; None where it is no program here, but a model elsewhere.
         isolation: where.
         probe: digest of the isolation probe's record.
         history: the prefix of the target run from which branches continue.
         packet: what the target run has seen of the Web; empty before it has run.
+        api: what is not registered of a model behind an API.
     """
 
     bench: Bench
     registration: str
-    spec: LaunchSpec
+    spec: LaunchSpec | None
     isolation: Isolation
     probe: str
     history: list[dict[str, Any]]
     packet: Packet = NO_PACKET
+    api: Api = field(default_factory=Api)
 
     @cached_property
     def objects(self) -> ObjectStore:
@@ -96,13 +101,15 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
     with Arm(bench, key, claim.still_here) as arm, _reading(lab, key, claim.still_here) as web:
         channel = Channel(arm.policy, bench.limits, web)
         first = hello(bench.task, bench.draws, key, bench.limits, lab.history, bench.web, lab.packet)
-        ending = converse(lab.isolation, lab.spec, bench.limits, channel, first, claim.still_here)
+        ending = _conversation(lab, claim, channel, first)
     if ending.killed:
         raise EvidenceError(
             f"the sandbox of {key} was killed from outside (out of memory, or by somebody)",
             "Run snakemake again: nothing was recorded, and the episode starts anew",
         )
-    outcome, reason = outcome_of(channel, ending)
+    agent = bench.contract.config("agent")
+    strangers = calls.foreign(ending.calls, agent["model"], agent["model_id"]) if agent.get("model") else []
+    outcome, reason = outcome_of(channel, ending, strangers)
     archive = web.store() if web else b""
     transcript = b"".join(canonical.encode(line) + b"\n" for line in channel.transcript)
     record = EpisodeRecord(
@@ -127,6 +134,7 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         packet=web.packet.digest if web else "",
         isolation=lab.probe,
         workspace=_kept(lab.objects, ending.workspace),
+        calls=lab.objects.put(calls.encode(ending.calls)) if ending.calls else "",
     )
     aside = {
         "host": socket.gethostname(),
@@ -134,9 +142,59 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
         "seconds": f"{time.monotonic() - clock:.4f}",
         "measuring_seconds": f"{arm.seconds:.4f}",
         "late_replies": ending.late_replies,
-        "stderr": ending.stderr.decode("utf-8", "backslashreplace"),
+        "stderr": lab.api.redacted(ending.stderr.decode("utf-8", "backslashreplace")),
     }
     return claim.commit(record, aside, archive)
+
+
+def _conversation(lab: Laboratory, claim: Claim, channel: Channel, first: dict[str, Any]) -> Ending:
+    """Speak with the agent of the registered kind, until one side ends it.
+
+    A built-in agent does the same again if it is started again. Of any other, what was said stands: where a killed job
+    has left it in the middle, a chat goes on, and all others end with what they had said.
+    """
+    agent = lab.bench.contract.config("agent")
+    limits, isolation, spec = lab.bench.limits, lab.isolation, lab.spec
+    if agent["kind"] == "builtin":
+        assert spec is not None
+        return converse(isolation, spec, limits, channel, first, claim.still_here)
+    journal = claim.journal()
+    session = Session(
+        heartbeat=claim.still_here,
+        journal=journal,
+        objects=lab.objects,
+        seed=first["seed"],
+        model_id=agent["model_id"],
+        model=agent.get("model"),
+        api=lab.api,
+    )
+    if spec is None:
+        from dcpflow.episodes.chat import chat  # noqa: PLC0415 - clients of APIs take long to load
+
+        return chat(session, limits, channel, first)
+    if heard := [base64.b64decode(entry["heard"]) for entry in journal.earlier if "heard" in entry]:
+        return _closed(session, channel, first, heard)
+    channel.remember = lambda line: journal.add({"heard": base64.b64encode(line).decode()})
+    if spec.doors:
+        from dcpflow.episodes.doors import converse_with_doors  # noqa: PLC0415 - likewise
+
+        return converse_with_doors(session, isolation, spec, limits, channel, first)
+    return converse(isolation, spec, limits, channel, first, claim.still_here)
+
+
+def _closed(session: Session, channel: Channel, first: dict[str, Any], heard: list[bytes]) -> Ending:
+    """The end of an attempt that a killed job has left in the middle, with all that it had said."""
+    channel.say(first)
+    for line in heard:
+        if not channel.finished:
+            channel.hear(line)
+    return Ending(True, False, None, b"", 0, calls=earlier_calls(session), interrupted=True)
+
+
+def earlier_calls(session: Session) -> tuple[Call, ...]:
+    """The calls to the model that the journal of an attempt holds from before it was taken over."""
+    entries = (entry["call"] for entry in session.journal.earlier if "call" in entry)
+    return tuple(calls.call_of(entry, "the attempt's journal") for entry in entries)
 
 
 @contextmanager
@@ -195,13 +253,26 @@ def hello(
     }
 
 
-def outcome_of(channel: Channel, ending: Ending) -> tuple[str, str]:
-    """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm."""
+def outcome_of(channel: Channel, ending: Ending, strangers: Sequence[str] = ()) -> tuple[str, str]:
+    """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm, unless it is
+    another model's.
+
+    Args:
+        channel: the conversation.
+        ending: how it ended.
+        strangers: models that have answered without being registered.
+    """
     violation = ending.workspace.violation
+    if strangers:
+        return "execution_contract_violation", f"a model answered that is not registered: {strangers[0]!r:.100}"
     if channel.candidates:
         return "artifact", "a candidate was committed" + (f"; the workspace held {violation}" if violation else "")
     if not ending.started:
         return "infrastructure_invalid", "the agent's program could not be started"
+    if ending.interrupted:
+        return "unresolved", "its job was killed after the agent had acted, and it cannot go on where it stopped"
+    if calls.lost(ending.calls) and not channel.usage["messages"]:
+        return "infrastructure_invalid", "a call to the model was lost on the way before the agent had acted"
     if violation and not (channel.limits_hit and violation in OF_LIMITS):
         return "execution_contract_violation", f"the workspace held {violation}"
     if channel.limits_hit:
@@ -214,6 +285,8 @@ def outcome_of(channel: Channel, ending: Ending) -> tuple[str, str]:
 
 def _how_it_ended(channel: Channel, ending: Ending) -> str:
     """How an agent that reached no limit came to commit nothing."""
+    if calls.lost(ending.calls):
+        return "a call to the model was lost on the way, after the agent had acted"
     if channel.finished:
         return "the agent finished without committing a candidate"
     if ending.exit_code is None:

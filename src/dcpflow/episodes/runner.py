@@ -17,6 +17,7 @@ from dcpflow.episodes.running import Running
 from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.watch import look, look_back
 from dcpflow.episodes.workspace import NOTHING_LEFT, Workspace, read_back
+from dcpflow.records.calls import Call
 
 CHUNK = 1 << 16
 LOOK_SECONDS = 0.1
@@ -37,6 +38,8 @@ class Ending:
         stderr: the last bytes of its standard error.
         late_replies: experiments whose reply was later than the registered delay.
         workspace: what it left in its workspace.
+        calls: what it asked its model through us, and what came of it.
+        interrupted: the job was killed after the agent had acted, and it cannot go on where it stopped.
     """
 
     started: bool
@@ -45,6 +48,8 @@ class Ending:
     stderr: bytes
     late_replies: int
     workspace: Workspace = NOTHING_LEFT
+    calls: tuple[Call, ...] = ()
+    interrupted: bool = False
 
 
 def converse(

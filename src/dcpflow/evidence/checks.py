@@ -18,6 +18,7 @@ from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
+from dcpflow.records.calls import foreign
 from dcpflow.records.canonical import digest_of, encode
 from dcpflow.records.packet import PREFIX, Packet, not_recorded
 
@@ -247,6 +248,25 @@ def private_isolation(context: Context) -> Finding:
         return NOT_ASSESSED, "the audit was registered to run without isolation", view.episodes
     tried = len(next(iter(view.probes.values()))["tests"]) if view.probes else 0
     return *_verdict(odd, f"all {tried} ways out that the probe tried were refused, in every job"), view.episodes
+
+
+@_check("core", EVERY_HIT)
+def models_registered(context: Context) -> Finding:
+    """Who answered: the registered models alone, by what the API said in each call; else the episode is a breach of
+    the contract, and no other episode with an artifact is."""
+    agent, episodes = context.config.agent, context.view.episodes
+    if agent.model is None:
+        return PASS, "the agent asks no model through dcpflow", ()
+    model = agent.model.model_dump()
+    odd = []
+    for episode in episodes:
+        strangers = foreign(episode.calls, model, agent.model_id)
+        breach = episode.record.outcome == "execution_contract_violation"
+        if bool(strangers) != breach and (strangers or episode.record.candidates):
+            odd.append(str(episode.key))
+    answered = sum(not call.fault for episode in episodes for call in episode.calls)
+    good = f"{answered} answers are of registered models, those of breached episodes aside"
+    return *_verdict(odd, good), episodes
 
 
 @_check("core", EVERY_HIT)

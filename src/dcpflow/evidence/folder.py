@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
 SCHEMA = "dcpflow.evidence/1"
-TABLES = ("episodes", "candidates", "scores", "controls", "pairs", "null_pairs")
+TABLES = ("episodes", "calls", "candidates", "scores", "controls", "pairs", "null_pairs")
 EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
 
 

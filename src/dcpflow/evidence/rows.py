@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dcpflow.evidence.view import AuditView, Episode, mean_score
@@ -35,6 +36,11 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
             }
             for episode in view.episodes
             for number, artifact in enumerate(episode.record.candidates, 1)
+        ],
+        "calls": [
+            {**_place(episode), "number": number, **asdict(call)}
+            for episode in view.episodes
+            for number, call in enumerate(episode.calls, 1)
         ],
         "scores": [row for phase, rows in view.scores.items() for score in rows for row in score_rows(phase, score)],
         "controls": [control_row(view, episode, facts[episode.digest]) for episode in view.of("controls")],
@@ -78,9 +84,15 @@ def episode_row(episode: Episode, facts: Mapping[str, bool]) -> Row:
         "bad_messages": record.usage["bad_messages"],
         "bytes": record.usage["bytes"],
         "web_requests": record.usage.get("web_requests", 0),
+        "model_calls": len(episode.calls),
+        "failed_calls": sum(bool(call.fault) for call in episode.calls),
+        "input_tokens": sum(call.input_tokens for call in episode.calls),
+        "cached_tokens": sum(call.cached_tokens for call in episode.calls),
+        "output_tokens": sum(call.output_tokens for call in episode.calls),
         "transcript": record.transcript,
         "packet": record.packet,
         "isolation": record.isolation,
+        "calls": record.calls,
         **facts,
     }
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, packet, plan, receipts, registration, scores
+from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
+from dcpflow.records.calls import Call
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
@@ -30,11 +31,13 @@ class Episode:
         record: its record.
         digest: of the record.
         transcript: every line that passed, the first being the hello.
+        calls: what the agent asked its model, and what came of it; none where it asked none through us.
     """
 
     record: EpisodeRecord
     digest: str
     transcript: tuple[dict[str, str], ...]
+    calls: tuple[Call, ...] = ()
 
     @property
     def key(self) -> EpisodeKey:
@@ -237,7 +240,19 @@ def _open(record: EpisodeRecord, digest: str, objects: ObjectStore, store: Episo
     whole = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     if not whole or len(transcript) != len(lines) or not all(isinstance(line, dict) for line in transcript):
         raise EvidenceError(f"{what} has a line that is no JSON object", remedy)
-    return Episode(record, digest, tuple(transcript))
+    return Episode(record, digest, tuple(transcript), _calls(record, objects, remedy))
+
+
+def _calls(record: EpisodeRecord, objects: ObjectStore, remedy: str) -> tuple[Call, ...]:
+    """The calls of an episode to its model; that every answer is there, too, which no check reads."""
+    if not record.calls:
+        return ()
+    what = f"the list of calls that {record.key} made"
+    found = calls.decode(objects.get(record.calls, what, remedy), what)
+    for call in found:
+        if call.response:
+            objects.get(call.response, f"what a model answered in {record.key}", remedy)
+    return tuple(found)
 
 
 def _again(path: Path) -> str:

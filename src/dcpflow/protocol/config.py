@@ -16,13 +16,17 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 
 from dcpflow.protocol.config_model import (
     CONTRACT_SECTIONS,
+    ONE_LINE,
     REGISTERED_SECTIONS,
+    Agent,
+    Budget,
     Claim,
     Config,
     Execution,
@@ -105,7 +109,8 @@ def _range(info: FieldInfo) -> str:
     if "tuple" in kind:
         return "a list of names"
     if "str" in kind:
-        return "one line of text" + (" or null" if "None" in kind else "")
+        lines = any(getattr(metadata, "pattern", None) == ONE_LINE for metadata in info.metadata)
+        return ("one line of text" if lines else "text") + (" or null" if "None" in kind else "")
     bounds = {name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)}
     noun = "a whole number" if info.annotation is int else "a number"
     low = f"above {bounds['gt']}" if "gt" in bounds else f"from {bounds['ge']}" if "ge" in bounds else ""
@@ -359,6 +364,8 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
     yield from _number_contradictions(config)
     if config.information.web is not None:
         yield from _web_contradictions(config.information.web, config.limits)
+    yield from _agent_contradictions(config.agent)
+    yield from _budget_contradictions(config.budget, config.agent)
     for key in SETTINGS:
         for problem in _unsafe_integers(key, value_at(config, key)):
             yield problem, (key,)
@@ -455,6 +462,87 @@ def _web_contradictions(web: Web, limits: Limits) -> Iterator[_Finding]:
         key = "information.web.fetch_seconds"
         fault = f"must be at most limits.wall_seconds, {_shown(limits.wall_seconds)}: an episode ends then"
         yield Problem(key, _shown(web.fetch_seconds), fault, "change one of them"), (key, "limits.wall_seconds")
+
+
+def _agent_contradictions(agent: Agent) -> Iterator[_Finding]:
+    """What each kind of agent needs, and what it has no use for."""
+    keys = ("agent",)
+    started, asks = agent.kind in ("command", "mcp"), agent.kind != "builtin"
+    if started and not (agent.program and agent.program.command):
+        fault = f"names no program, which an agent of kind {agent.kind} is"
+        yield Problem("agent.program.command", None, fault, "write it as a list: [first, second]"), keys
+    if agent.program and not started:
+        fault = f"goes with the kinds command and mcp, not with {agent.kind}"
+        yield Problem("agent.program", None, fault, "remove it, or change agent.kind"), keys
+    if agent.model and not asks:
+        fault = "an agent that ships with dcpflow asks no model"
+        yield Problem("agent.model", None, fault, "remove it, or change agent.kind"), keys
+    if agent.kind == "chat" and not agent.model:
+        yield Problem("agent.model", None, "is missing: an agent of kind chat is a model", "give its keys"), keys
+    if agent.program:
+        yield from _program_contradictions(agent)
+    if agent.model:
+        url = urlsplit(agent.model.base_url)
+        if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment or url.username:
+            fault = "must be an address with http or https, a host and perhaps a path, and nothing else"
+            remedy = "write it like https://api.openai.com/v1"
+            yield Problem("agent.model.base_url", _shown(agent.model.base_url), fault, remedy), keys
+        elif url.scheme == "http" and not _on_loopback(url.hostname):
+            fault = "must be https: the key and all that is asked would travel in the clear"
+            remedy = "http is for models on this machine: 127.0.0.1, localhost"
+            yield Problem("agent.model.base_url", _shown(agent.model.base_url), fault, remedy), keys
+
+
+def _program_contradictions(agent: Agent) -> Iterator[_Finding]:
+    assert agent.program is not None
+    names: list[str] = []
+    for name in agent.program.files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.name:
+            fault = "must be a file below the folder of the Snakefile"
+            yield Problem("agent.program.files", _shown(name), fault, "write its path from there"), ("agent",)
+        elif path.name in names:
+            fault = f"is the second file that would be /agent/{path.name}"
+            yield Problem("agent.program.files", _shown(name), fault, "rename one of them"), ("agent",)
+        names.append(path.name)
+    for name in agent.program.mounts:
+        path = PurePosixPath(name)
+        if not path.is_absolute() or ".." in path.parts or any(path.is_relative_to(own) for own in OWN_PLACES):
+            fault = f"must be an absolute path, and not below {', '.join(OWN_PLACES)}: the sandbox has its own there"
+            yield Problem("agent.program.mounts", _shown(name), fault, "name the agent's folder alone"), ("agent",)
+    for name in agent.program.environment:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            fault = "must be the name of an environment variable"
+            yield Problem(f"agent.program.environment.{name}", None, fault, "use letters and underscores"), ("agent",)
+    texts = [*agent.program.command, *agent.program.environment.values()]
+    for place, there, remedy in (
+        ("{model}", agent.model is not None, "give agent.model"),
+        ("{mcp}", agent.kind == "mcp", "set agent.kind to mcp"),
+    ):
+        if not there and any(place in text for text in texts):
+            fault = f"stands for something that this agent does not have: {place}"
+            yield Problem("agent.program", None, fault, remedy), ("agent",)
+
+
+OWN_PLACES: Final = ("/agent", "/proc", "/sys", "/dev", "/tmp", "/ws", "/usr")
+"""Where a sandbox has folders of its own, or shows everybody the same ones."""
+
+
+def _on_loopback(host: str) -> bool:
+    return host in ("localhost", "127.0.0.1", "::1")
+
+
+def _budget_contradictions(budget: Budget, agent: Agent) -> Iterator[_Finding]:
+    keys = ("budget", "agent")
+    if budget.max_usd is not None and budget.max_usd_per_episode is None:
+        fault = "is missing, and with budget.max_usd it is needed: else one episode could cost everything"
+        yield Problem("budget.max_usd_per_episode", None, fault, "give it"), keys
+    if (budget.max_usd or budget.max_usd_per_episode) and not (budget.input_usd or budget.output_usd):
+        fault = "says nothing while the model has no price"
+        yield Problem("budget.max_usd", None, fault, "give budget.input_usd and budget.output_usd"), keys
+    if (budget.max_usd or budget.max_usd_per_episode) and not agent.model:
+        fault = "limits what agent.model costs, and there is none"
+        yield Problem("budget.max_usd", None, fault, "remove it, or give agent.model"), keys
 
 
 def _unsafe_integers(key: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[Problem]:

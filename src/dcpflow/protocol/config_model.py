@@ -109,17 +109,121 @@ class Task(Section):
     )
 
 
+class Program(Section):
+    """The program that is started as the agent (kinds `command` and `mcp`). `null` for all others."""
+
+    command: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="Program and arguments. `{python}` stands for the interpreter that every sandbox has, `{model}` "
+        "for the address of the model inside the sandbox, `{mcp}` for that of the MCP server (kind `mcp`).",
+    )
+    files: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="Files below the folder of the Snakefile that the agent is given, read-only, as `/agent/NAME`. "
+        "Their content is registered.",
+    )
+    mounts: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="Other files and folders of this machine that it can read, at their own paths: where it is "
+        "installed. Their content is registered.",
+    )
+    environment: Mapping[str, str] = Field(
+        {}, description="Environment variables; `{model}` and `{mcp}` as in the command. No keys: they are registered."
+    )
+
+
+class Model(Section):
+    """The model behind an API that the agent asks. `null` for agents that ask none."""
+
+    api: Literal["openai", "anthropic"] = Field(
+        "openai", description="What the API is like: OpenAI's chat completions or Anthropic's messages."
+    )
+    base_url: str = Field(
+        "https://api.openai.com/v1",
+        pattern=ONE_LINE,
+        description="Where it is; nothing else on the network can be reached.",
+    )
+    key_variable: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        exclude=True,
+        description="Environment variable with the API key, which is read outside of the sandbox and written nowhere; "
+        "`null` if there is none. Not registered.",
+    )
+    requested: str | None = Field(
+        None, pattern=ONE_LINE, description="Model that is asked for (kind `chat`); `null` for `agent.model_id`."
+    )
+    accepted: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="Models that the API may say have answered; empty for the requested one alone. Any other breaks "
+        "the contract.",
+    )
+    calls: int = Field(
+        40, ge=1, le=MAX_SLOTS, description="Most calls.", json_schema_extra={"unit": "calls per episode"}
+    )
+    call_seconds: float = Field(
+        120.0, gt=0, le=86_400, description="Longest duration of one call.", json_schema_extra={"unit": "s"}
+    )
+    episode_tokens: int = Field(
+        1_000_000,
+        ge=1,
+        le=2**40,
+        description="Most tokens of all calls together, read and written.",
+        json_schema_extra={"unit": "tokens per episode"},
+    )
+    answer_tokens: int = Field(
+        2_048,
+        ge=1,
+        le=2**24,
+        description="Most tokens of one answer (kind `chat`).",
+        json_schema_extra={"unit": "tokens per call"},
+    )
+    temperature: float | None = Field(
+        1.0, ge=0, le=2, description="Sampling temperature (kind `chat`); `null` leaves it to the API."
+    )
+    tools: Literal["native", "json"] = Field(
+        "native",
+        description="How the model acts (kind `chat`): by tool calls, or by answers that are JSON of a given schema, "
+        "for models without tool calls.",
+    )
+    system_prompt: str = Field(
+        "You are a research agent. You act only through the given tools, and work until your result is committed.",
+        min_length=1,
+        description="What the model is told first (kind `chat`).",
+    )
+    requests_per_minute: int = Field(
+        600,
+        ge=1,
+        le=10**6,
+        description="Most calls of all jobs together.",
+        json_schema_extra={"unit": "calls per minute"},
+    )
+
+
 class Agent(Section):
     """The agent whose discovery is audited; challengers and branches run the same one."""
 
-    kind: Literal["builtin"] = Field(
-        "builtin", description="How the agent is started; `builtin` means one that ships with dcpflow."
+    kind: Literal["builtin", "command", "mcp", "chat"] = Field(
+        "builtin",
+        description="`builtin`: one that ships with dcpflow. `command`: a program that speaks the channel on its "
+        "standard input and output (`docs/agent-protocol.md`). `mcp`: a program that uses tools by the Model Context "
+        "Protocol. `chat`: a model behind an API, with a plain loop around it.",
     )
-    name: str = Field("index_designer", pattern=ONE_LINE, description="Which agent of that kind.")
+    name: str = Field(
+        "index_designer",
+        pattern=ONE_LINE,
+        description="Which agent of that kind; for all but `builtin` a name of your own.",
+    )
     model_id: str = Field("dcpflow-index-designer-1", description="The model behind the agent, with its version.")
     settings: Mapping[str, JsonValue] = Field(
         {}, description="The agent's own settings; what is left out takes the agent's defaults."
     )
+    program: Program | None = None
+    model: Model | None = None
 
 
 class Web(Section):
@@ -545,6 +649,35 @@ class Execution(Section):
     )
 
 
+class Budget(Section):
+    """What the model may cost. Not registered: when it is raised, the run goes on where it stopped."""
+
+    max_usd: float | None = Field(
+        None,
+        gt=0,
+        description="Most that the audit may cost; `null` for no limit. A job begins only if it is sure to stay below.",
+        json_schema_extra={"unit": "USD"},
+    )
+    max_usd_per_episode: float | None = Field(
+        None,
+        gt=0,
+        description="Most that one episode may cost; `null` for no limit, and with `max_usd` it must be given.",
+        json_schema_extra={"unit": "USD per episode"},
+    )
+    input_usd: float = Field(
+        0.0, ge=0, description="Price of what the model reads.", json_schema_extra={"unit": "USD per million tokens"}
+    )
+    cached_usd: float | None = Field(
+        None,
+        ge=0,
+        description="Price of what it has read before, as far as the API says so; `null` for the same.",
+        json_schema_extra={"unit": "USD per million tokens"},
+    )
+    output_usd: float = Field(
+        0.0, ge=0, description="Price of what it writes.", json_schema_extra={"unit": "USD per million tokens"}
+    )
+
+
 class Config(Section):
     """The whole configuration of one audit."""
 
@@ -556,6 +689,7 @@ class Config(Section):
     isolation: Isolation = Isolation()
     design: Design = Design()
     thresholds: Thresholds = Thresholds()
+    budget: Budget = Budget()
     execution: Execution = Execution()
 
     def parts(self) -> dict[str, dict[str, Any]]:
@@ -564,6 +698,8 @@ class Config(Section):
         Defaults are filled in, so that writing a default out is no amendment.
         """
         parts = {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
-        if self.information.web is None:
-            del parts["information"]["web"]  # a contract without the Web says nothing of it
+        # a contract says nothing of what it does without
+        for section, name in (("information", "web"), ("agent", "program"), ("agent", "model")):
+            if parts[section][name] is None:
+                del parts[section][name]
         return parts

@@ -11,6 +11,7 @@ from typing import Any
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, files
 from dcpflow.records.holders import Holder
+from dcpflow.records.journal import Journal
 
 SCHEMA = "dcpflow.episode/1"
 POLL_SECONDS = 0.2
@@ -53,8 +54,8 @@ class EpisodeRecord:
             target's record, or the checkpoint.
         draw: the episode's draws, hex: ``presentation``, ``agent_seed`` and, for pairs, ``order``.
         unit: digest of presentation and agent seed; episodes that share one are copies, not independent draws.
-        outcome: ``artifact``, ``model_failure``, ``execution_contract_violation`` or
-            ``infrastructure_invalid``.
+        outcome: ``artifact``, ``model_failure``, ``execution_contract_violation``, ``infrastructure_invalid`` or
+            ``unresolved``.
         reason: the outcome in plain words.
         candidates: digests of the committed candidates, in order.
         quotes: digest of each quoted file's text, by name.
@@ -65,6 +66,7 @@ class EpisodeRecord:
             Web is no part of the contract.
         isolation: digest of the isolation probe's record.
         workspace: digest of the manifest of what the agent left in its workspace; empty where it left nothing.
+        calls: digest of what the agent asked its model, and what came of it; empty where it asked none through us.
     """
 
     contract: str
@@ -88,6 +90,7 @@ class EpisodeRecord:
     packet: str
     isolation: str
     workspace: str
+    calls: str
 
     @property
     def key(self) -> EpisodeKey:
@@ -205,8 +208,13 @@ class Claim:
     def __init__(self, store: EpisodeStore, key: EpisodeKey, holder: Path) -> None:
         self._store = store
         self._holder = holder
+        self._number = holder.stem.removeprefix("holder-")
         self.key = key
         self.attempt = 1
+
+    def journal(self) -> Journal:
+        """What earlier holders of this attempt have noted of it, and where this one does."""
+        return Journal(self._store.folder(self.key, self.attempt), int(self._number))
 
     def still_here(self) -> None:
         """Show processes on other hosts that this one is alive."""
@@ -221,10 +229,9 @@ class Claim:
             archive: a WARC file, which holds dates too; likewise, if there is one.
         """
         path = self._store.record_path(self.key, self.attempt)
-        number = self._holder.stem.removeprefix("holder-")
-        files.write_once(path.with_name(f"aside-{number}.json"), canonical.encode(aside))
+        files.write_once(path.with_name(f"aside-{self._number}.json"), canonical.encode(aside))
         if archive:
-            files.write_once(path.with_name(f"aside-{number}.warc"), archive)
+            files.write_once(path.with_name(f"aside-{self._number}.warc"), archive)
         files.write_once(path, record.to_bytes())
         return path.read_bytes()
 

@@ -79,8 +79,8 @@ The audit that runs by default. An audit of your own: give what differs in a fil
 `make audit CONFIG=config/cases/NAME.yaml`. This file is rendered from the model in
 src/dcpflow/protocol/config_model.py by `python -m dcpflow config-docs --write`.
 
-All sections but `execution` are registered before the first episode starts: a later edit is an amendment,
-which is recorded, and marks what depends on it as exploratory. R1 to R19 are the registration rules.
+All sections but `budget` and `execution` are registered before the first episode starts: a later edit is an
+amendment, which is recorded, and marks what depends on it as exploratory. R1 to R19 are the registration rules.
 """
 
 
@@ -106,6 +106,11 @@ def _yaml_section(section: type[Section], prefix: str, depth: int) -> Iterator[s
             yield f"{indent}# {line}"
         if inner is None:
             yield f"{indent}{name}: {_scalar(_default(info))}"
+        elif _default(info) is None:
+            # its keys are shown, as a remark to be uncommented
+            yield f"{indent}{name}: null"
+            yield f"{indent}# {name}:"
+            yield from (f"{indent}# {line}".rstrip() for line in _yaml_section(inner, f"{key}.", 1))
         else:
             yield f"{indent}{name}:"
             yield from _yaml_section(inner, f"{key}.", depth + 1)

@@ -97,8 +97,7 @@ class Job:
     def laboratory(self) -> Laboratory:
         """The laboratory; opened, and its sandbox probed, by the first episode that has to run."""
         agent = self.contract.config("agent")
-        here = {name: canonical.digest(data) for name, data in agent_sources(agent).items()}
-        if here != self.contract.parts["agent"]["sources"]:
+        if agent_sources(agent) != self.contract.parts["agent"]["sources"]:
             raise UsageError(
                 f"the agent {agent['name']} is not the one that was registered: its source is another",
                 "Run snakemake from the start, which registers it as another audit, or restore its source",
@@ -113,7 +112,8 @@ class Job:
             return passed(found[-1])
 
         refuse_mounted((self.results, self.nonce_file))
-        isolation = open_isolation(self.contract.config("isolation")["backend"], (spec, SPEC), works)
+        specs = (spec, SPEC) if spec else (SPEC,)
+        isolation = open_isolation(self.contract.config("isolation")["backend"], specs, works)
         report = found[-1] if found else probe(isolation, private, limits)
         return Laboratory(
             bench=self.bench,

@@ -76,7 +76,8 @@ def _isolation(audit: Workflow, layout: Layout) -> tuple[str, int]:
         tests.append(len(report["tests"]))
         return passed(report)
 
-    open_isolation(backend, (launch_spec(audit.parts["agent"]), SPEC), works)
+    spec = launch_spec(audit.parts["agent"])
+    open_isolation(backend, (spec, SPEC) if spec else (SPEC,), works)
     if backend == "none":
         return "none: agents run unconfined, so the audit will end inconclusive", 0
     return backend, tests[-1]

@@ -7,7 +7,7 @@ from typing import Any
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
-from dcpflow.records import canonical, history, registration, stagefile
+from dcpflow.records import history, registration, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.stages.seal import SEAL_SCHEMA
 from dcpflow.tasks import task_sources
@@ -24,9 +24,7 @@ def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
     seal, _ = stagefile.read(layout.seal, SEAL_SCHEMA, "the task's seal")
     parts = {name: {"config": config[name]} for name in registration.CONTRACT_PARTS}
     parts["task"] |= {"seal": seal, "sources": task_sources(config["task"])}
-    parts["agent"] |= {
-        "sources": {name: canonical.digest(data) for name, data in agent_sources(config["agent"]).items()}
-    }
+    parts["agent"] |= {"sources": agent_sources(config["agent"])}
     if pages := site.sources(config["information"].get("web")):
         parts["information"] |= {"site": pages}
     registration.write_contract(layout.registration, parts)

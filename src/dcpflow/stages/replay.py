@@ -21,7 +21,7 @@ from dcpflow.stages.laboratory import Job
 
 SCHEMA = "dcpflow.channel-replay/1"
 # limits that whoever runs the agent measures, and no conversation shows
-OUTSIDE = frozenset({"wall_seconds", "output_bytes"})
+OUTSIDE = frozenset({"wall_seconds", "output_bytes", "model_calls", "episode_tokens"})
 
 
 def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
@@ -79,8 +79,14 @@ def replays(
         and record.quotes == {name: canonical.digest(text) for name, text in channel.quotes.items()}
         and record.usage == channel.usage
         and [limit for limit in record.limits_hit if limit not in OUTSIDE] == channel.limits_hit
-        and (record.outcome == "artifact") == bool(channel.candidates)
+        and (record.outcome == "artifact" or _of_a_stranger(record)) >= bool(channel.candidates)
+        and (record.outcome != "artifact" or bool(channel.candidates))
     )
+
+
+def _of_a_stranger(record: EpisodeRecord) -> bool:
+    """Whether it is an episode in which a model may have answered that is not registered: a check of its own says."""
+    return record.outcome == "execution_contract_violation" and bool(record.calls)
 
 
 def _bytes(line: Mapping[str, str]) -> bytes:

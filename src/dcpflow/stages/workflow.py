@@ -161,7 +161,7 @@ class Workflow:
     def registered_sources(self) -> str:
         """Digest of the source of task and agent and of the own site's pages, all registered: an edit makes another
         contract."""
-        agent = {name: canonical.digest(data) for name, data in agent_sources(self.parts["agent"]).items()}
+        agent = agent_sources(self.parts["agent"])
         pages = site.sources(self.parts["information"].get("web"))
         served = {"site": pages} if pages else {}
         return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent, **served})

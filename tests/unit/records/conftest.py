@@ -45,6 +45,7 @@ def make_record() -> Callable[..., EpisodeRecord]:
             "packet": "",
             "isolation": digest(b"probe"),
             "workspace": "",
+            "calls": "",
         }
         return EpisodeRecord(**values | fields)
 
