@@ -128,7 +128,7 @@ def test_h7_replacements_are_counted_for_the_whole_stage(new_audit: Callable[...
     lost = [
         EpisodeRecord(
             **dict.fromkeys(("contract", "registration", "stratum", "prior_seal", "unit", "reason", "transcript"), ""),
-            **dict.fromkeys(("isolation", "workspace", "packet", "replacement_of"), ""),
+            **dict.fromkeys(("isolation", "workspace", "calls", "packet", "replacement_of"), ""),
             stage="pairs", slot=slot, arm="neutral", attempt=1, draw={}, outcome="infrastructure_invalid",
             candidates=[], quotes={}, limits_hit=[], usage={},
         )

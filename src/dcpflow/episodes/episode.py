@@ -253,7 +253,9 @@ def hello(
     }
 
 
-def outcome_of(channel: Channel, ending: Ending, strangers: Sequence[str] = ()) -> tuple[str, str]:
+def outcome_of(  # noqa: PLR0911 - one return for each kind
+    channel: Channel, ending: Ending, strangers: Sequence[str] = ()
+) -> tuple[str, str]:
     """What the episode came to. A committed candidate counts whatever happened afterwards, in every arm, unless it is
     another model's.
 

@@ -46,6 +46,7 @@ def make_record() -> Callable[..., EpisodeRecord]:
             "isolation": digest(b"probe"),
             "workspace": "",
             "calls": "",
+            "calls": "",
         }
         return EpisodeRecord(**values | fields)
 
