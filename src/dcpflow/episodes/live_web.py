@@ -74,7 +74,8 @@ def live(rules: Mapping[str, Any], objects: ObjectStore, waiting: Callable[[], N
     """
     with ExitStack() as stack:
         site = stack.enter_context(serving(rules["site"])) if rules["site"] else None
-        child = Evaluator(Gateway(rules, site).prepare, rules["fetch_seconds"] + GRACE_SECONDS, MEMORY_MB, waiting)
+        seconds = rules["fetch_seconds"] + GRACE_SECONDS
+        child = Evaluator(Gateway(rules, site).prepare, seconds, MEMORY_MB, waiting, patience=1)
         stack.enter_context(child)
         yield Recorder(rules, objects, lambda url: fetched(child, url))
 

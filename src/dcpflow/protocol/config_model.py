@@ -304,7 +304,8 @@ class Limits(Section):
         5.0,
         gt=0,
         le=604_800,
-        description="Longest duration of one experiment, and of scoring one artifact.",
+        description="Most CPU time of one experiment, and of scoring one artifact; on a busy machine either may last "
+        "ten times as long.",
         json_schema_extra={"unit": "s"},
     )
     reply_delay_ms: int = Field(

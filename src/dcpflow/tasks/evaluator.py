@@ -25,6 +25,8 @@ MIB = 1 << 20
 CHILD_UID = 2_000_000_001
 PR_SET_PDEATHSIG = 1
 WAITING_SECONDS = 5.0
+PATIENCE = 10.0
+TIME_IS_UP = (signal.SIGPROF, signal.SIGXCPU)
 
 
 class EvaluatorDied(Exception):
@@ -40,18 +42,26 @@ class Evaluator:
     Args:
         prepare: called once in the child before it gives up its privileges; returns the function that answers.
             What it opens is known to the child alone.
-        seconds: wall and CPU time for one request.
+        seconds: CPU time for one request.
         memory_mb: address space that the child may use beyond what this process has at the fork.
         waiting: called every few seconds while an answer is awaited.
+        patience: a request may last this many times its CPU time, since what a busy machine makes slow is no property
+            of a candidate.
     """
 
     def __init__(
-        self, prepare: Callable[[], Answer], seconds: float, memory_mb: int, waiting: Callable[[], None] = lambda: None
+        self,
+        prepare: Callable[[], Answer],
+        seconds: float,
+        memory_mb: int,
+        waiting: Callable[[], None] = lambda: None,
+        patience: float = PATIENCE,
     ) -> None:
         self._prepare = prepare
         self._seconds = seconds
         self._memory_mb = memory_mb
         self._waiting = waiting
+        self._patience = patience
         self._child: tuple[int, socket.socket] | None = None
         self._deadline = 0.0
         self._pending = b""
@@ -74,7 +84,7 @@ class Evaluator:
     def send(self, request: Request) -> None:
         """Hand a request over; the child works on it until ``answer`` is called."""
         _, channel = self._child = self._child or self._fork()
-        self._deadline = time.monotonic() + self._seconds
+        self._deadline = time.monotonic() + self._seconds * self._patience
         # a child that is gone already is found out by ``answer``
         with contextlib.suppress(OSError):
             channel.sendall(json.dumps(request).encode() + b"\n")
@@ -85,8 +95,8 @@ class Evaluator:
         try:
             answer = self._line(self._child[1], self._deadline)
         except (OSError, EOFError, TimeoutError) as error:
-            late = isinstance(error, TimeoutError)
-            self.close()
+            died_of = self._end()
+            late = isinstance(error, TimeoutError) or died_of in TIME_IS_UP
             raise EvaluatorDied("it took too long" if late else "its evaluation used more than is allowed") from None
         match answer:
             case {"result": result}:
@@ -103,11 +113,16 @@ class Evaluator:
     def close(self) -> None:
         """End the child, if there is one."""
         if self._child is not None:
-            pid, channel = self._child
-            self._child, self._pending = None, b""
-            channel.close()
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            self._end()
+
+    def _end(self) -> int:
+        """End the child, and the signal that it has died of."""
+        assert self._child is not None
+        pid, channel = self._child
+        self._child, self._pending = None, b""
+        channel.close()
+        os.kill(pid, signal.SIGKILL)
+        return -os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def __enter__(self) -> Evaluator:
         return self
@@ -143,7 +158,7 @@ class Evaluator:
             return pid, ours
         try:
             ours.close()
-            _serve(self._prepare, theirs, parent, math.ceil(self._seconds), self._memory_mb)
+            _serve(self._prepare, theirs, parent, self._seconds, self._memory_mb)
         except OSError:
             pass  # the parent is gone, or has closed its end
         finally:
@@ -157,7 +172,7 @@ def die_with(parent: int) -> bool:
     return os.getppid() == parent
 
 
-def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: int, memory_mb: int) -> None:
+def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, seconds: float, memory_mb: int) -> None:
     """The child's life: give up what it does not need, then answer until the socket closes."""
     try:
         answer = prepare()
@@ -173,13 +188,17 @@ def _serve(prepare: Callable[[], Answer], channel: socket.socket, parent: int, s
                 _allow_seconds(seconds)
             except (OSError, ValueError) as error:
                 answer = _failing(error)
-            channel.sendall(_one(answer, json.loads(line)) + b"\n")
+            told = _one(answer, json.loads(line))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            channel.sendall(told + b"\n")
 
 
-def _allow_seconds(seconds: int) -> None:
-    """CPU time for one more request."""
+def _allow_seconds(seconds: float) -> None:
+    """CPU time for one more request, and a limit behind it that no code of a task's can lift."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     spent = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(spent.ru_utime + spent.ru_stime) + seconds + 1
+    limit = int(spent.ru_utime + spent.ru_stime + math.ceil(seconds)) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 

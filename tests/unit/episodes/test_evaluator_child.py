@@ -127,14 +127,18 @@ def test_an_endless_loop_is_ended_after_the_registered_time(evaluate: Make) -> N
     began = time.monotonic()
     with pytest.raises(EvaluatorDied, match="took too long"):
         one.ask({"loop": True})
-    assert 0.15 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.15
     assert gone(first)
     assert one.ask({"loop": False}) != first
 
 
 def test_waiting_is_no_way_around_the_time_limit(evaluate: Make) -> None:
     with pytest.raises(EvaluatorDied, match="took too long"):
-        evaluate(lambda _: time.sleep(60), seconds=0.2).ask({})
+        evaluate(lambda _: time.sleep(60), seconds=0.02).ask({})
+
+
+def test_what_is_slow_because_the_machine_is_busy_is_not_ended(evaluate: Make) -> None:
+    assert evaluate(lambda _: time.sleep(0.6), seconds=0.2).ask({}) is None
 
 
 def test_the_memory_limit_holds_and_does_not_hit_this_process(evaluate: Make) -> None:
