@@ -28,6 +28,7 @@ rule all:
         AUDIT.score_files,
         AUDIT.all_receipts,
         AUDIT.packet,
+        AUDIT.costs,
         rules.seal_task.output,
         rules.freeze_contract.output,
         rules.register.output,

@@ -13,6 +13,8 @@ rule run_challenger:
         f"{LOGS}/challengers/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

@@ -28,10 +28,18 @@ PACKET = AUDIT.packet
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 
 
+def asking_at_once():
+    """Jobs that may ask a model at the same time: `--resources api=N`, else as many as can run."""
+    if "api" in workflow.global_resources:
+        return max(1, workflow.global_resources["api"].value)
+    return workflow.nodes or workflow.cores or 1
+
+
 onstart:
     try:
-        AUDIT.require_task()
+        AUDIT.require_all()
         runlock.take(Path(RESULTS))
+        AUDIT.tell_jobs(asking_at_once())
     except DcpflowError as error:
         raise WorkflowError(str(error))
 

@@ -12,6 +12,8 @@ rule run_control:
         f"{LOGS}/controls/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

@@ -20,6 +20,24 @@ rule replay_channels:
         f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
+rule costs:
+    input:
+        calls=f"{RESULTS}/evidence/calls.parquet",
+    output:
+        f"{RESULTS}/costs.parquet",
+    log:
+        f"{LOGS}/costs.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    params:
+        prices=AUDIT.prices,
+        code=AUDIT.code("stages.costs"),
+    message:
+        "what the model has cost, call by call"
+    shell:
+        f"{PYTHON} scripts/costs.py --calls {{input.calls:q}} --prices {{params.prices:q}} --output {{output:q}} > {{log:q}} 2>&1"
+
+
 rule evidence:
     input:
         contract=CONTRACT,

@@ -14,6 +14,8 @@ rule run_pair:
         f"{LOGS}/pairs/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -35,6 +37,8 @@ rule run_null_pair:
         f"{LOGS}/null_pairs/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -56,6 +60,8 @@ rule run_misled_null:
         f"{LOGS}/misled_nulls/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -82,6 +88,8 @@ rule replace_pair:
         f"{LOGS}/pair_replacements/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:
@@ -104,6 +112,8 @@ rule replace_null_pair:
         f"{LOGS}/null_pair_replacements/b{{batch}}.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     params:
         slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:

@@ -13,6 +13,8 @@ rule run_target:
         f"{LOGS}/run_target.log",
     conda:
         "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
     message:
         "target run: the research whose outcome is claimed"
     shell:

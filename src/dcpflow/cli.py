@@ -57,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_verify)
 
+    command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
+    command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
+    command.set_defaults(run=_costs)
+
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
@@ -155,6 +159,12 @@ def _show(options: argparse.Namespace) -> None:
     from dcpflow.report import screen  # noqa: PLC0415
 
     print(screen.render(screen.read(options.decision or Path(_audit(options).results) / "decision.json")))
+
+
+def _costs(options: argparse.Namespace) -> None:
+    from dcpflow.stages import costs  # noqa: PLC0415
+
+    print(costs.render(costs.read(options.results or Path(_audit(options).results))))
 
 
 def _verify(options: argparse.Namespace) -> int:

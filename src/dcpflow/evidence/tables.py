@@ -43,6 +43,14 @@ SCHEMAS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), "int64"),
         "response": "string",
     },
+    "costs": {
+        "gate": "string",
+        **PLACE,
+        "number": "int32",
+        **dict.fromkeys(("fault", "model"), "string"),
+        **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), "int64"),
+        "usd": "double",
+    },
     "candidates": {**PLACE, "number": "int32", "artifact": "string", "bytes": "int64"},
     "scores": {
         **dict.fromkeys(("phase", "role", "stage"), "string"),

@@ -26,7 +26,7 @@ class Journal:
     def __init__(self, folder: Path, number: int) -> None:
         self._path = folder / f"journal-{number}.jsonl"
         self.earlier = [
-            entry for before in range(1, number) for entry in _whole_lines(folder / f"journal-{before}.jsonl")
+            entry for before in range(1, number) for entry in whole_lines(folder / f"journal-{before}.jsonl")
         ]
 
     def add(self, entry: Mapping[str, Any]) -> None:
@@ -42,7 +42,8 @@ class Journal:
             os.close(descriptor)
 
 
-def _whole_lines(path: Path) -> list[dict[str, Any]]:
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The entries of one file of a journal; a torn last line is left out."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

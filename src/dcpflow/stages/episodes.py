@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dcpflow.episodes.episode import check_draw, settle
+from dcpflow.episodes.episode import Laboratory, check_draw, settle
 from dcpflow.records import canonical, plan, receipts
 from dcpflow.records import checkpoint as recorded_checkpoint
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
@@ -75,9 +75,15 @@ def pair_name(record: EpisodeRecord) -> str:
 
 
 def _settle(job: Job, key: EpisodeKey, seal: str, **more: str) -> bytes:
-    data = settle(lambda: job.laboratory, job.store, key, seal, **more)
+    data = settle(lambda: _opened(job), job.store, key, seal, **more)
     check_draw(EpisodeRecord.from_bytes(data, f"the record of {key}"), job.draws)
     return data
+
+
+def _opened(job: Job) -> Laboratory:
+    """The laboratory, for one more episode, if the budget covers that."""
+    job.spending.check(job.store)
+    return job.laboratory
 
 
 def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:

@@ -13,6 +13,7 @@ from dcpflow.episodes.arms import Bench
 from dcpflow.episodes.episode import NO_PACKET, Laboratory
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation, refuse_mounted
+from dcpflow.episodes.session import Api
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical, registration
 from dcpflow.records.draws import Draws, Nonce
@@ -20,6 +21,7 @@ from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
+from dcpflow.stages import spending
 from dcpflow.tasks import load_task
 from dcpflow.tasks.base import Task
 
@@ -89,6 +91,11 @@ class Job:
         return task
 
     @cached_property
+    def spending(self) -> spending.Spending:
+        """What this run may spend on a model."""
+        return spending.read(self.results)
+
+    @cached_property
     def bench(self) -> Bench:
         """The task as the episodes' channels need it."""
         return Bench(self.layout, self.contract, self.task, self.draws)
@@ -123,4 +130,5 @@ class Job:
             probe=ObjectStore(self.layout.objects).put(canonical.encode(report)),
             history=list(self.history),
             packet=self.packet,
+            api=self.spending.api() if agent.get("model") else Api(),
         )

@@ -14,6 +14,7 @@ from dcpflow.episodes import site
 from dcpflow.protocol.config import Config, load
 from dcpflow.records import canonical, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
+from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
 
 
@@ -151,6 +152,39 @@ class Workflow:
             UsageError: there is no such task, it refuses its settings, or a library or its data are missing.
         """
         load_task(self.parts["task"], self.data_file).engine_identity()
+
+    @property
+    def api(self) -> int:
+        """What an episode's job takes of the resource ``api``: 1 where its agent asks a model, else nothing."""
+        return int(self.config.agent.model is not None)
+
+    @property
+    def costs(self) -> list[str]:
+        """The table of what the model has cost; none where the agent asks no model."""
+        return [f"{self.results}/costs.parquet"] if self.api else []
+
+    @property
+    def prices(self) -> str:
+        """What a million tokens cost, as canonical JSON."""
+        budget = self.config.budget.model_dump(mode="json")
+        return canonical.encode({name: value for name, value in budget.items() if not name.startswith("max")}).decode()
+
+    def require_all(self) -> None:
+        """See that what jobs will need is there, so that it is told before any of them has started.
+
+        Raises:
+            UsageError: something of the task is missing, or the API key.
+        """
+        self.require_task()
+        spending.require_key(self.config)
+
+    def tell_jobs(self, at_once: int) -> None:
+        """Write down what they may spend.
+
+        Args:
+            at_once: jobs that may ask a model at the same time.
+        """
+        spending.write(Path(self.results), self.config, at_once)
 
     @staticmethod
     def shell(words: Sequence[str]) -> str:

@@ -1,0 +1,81 @@
+"""What the model has cost: every call of the evidence by its price, which is not registered and no part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from dcpflow.evidence import tables
+from dcpflow.records.calls import Call, Prices
+
+GATES = {"target": "target", "challengers": "gate 2", "controls": "controls"}
+"""What a stage is spent on; all others on Gate 3."""
+COUNTED = ("episodes", "calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "usd")
+
+
+def priced(calls: Sequence[Mapping[str, Any]], prices: Prices) -> list[dict[str, Any]]:
+    """Rows of the table ``costs``: rows of ``calls``, each with its gate and its cost in USD."""
+    return [
+        {
+            **{name: row[name] for name in tables.SCHEMAS["costs"] if name in row},
+            "gate": GATES.get(row["stage"], "gate 3"),
+            "usd": prices.of_call(Call(**{field.name: row[field.name] for field in fields(Call)})),
+        }
+        for row in calls
+    ]
+
+
+def write_costs(calls: Path, prices: Prices, output: Path) -> None:
+    """Write the table ``costs`` beside the evidence.
+
+    Args:
+        calls: the evidence table ``calls``.
+        prices: of a million tokens.
+        output: the file to write.
+
+    Raises:
+        EvidenceError: the table is missing or altered.
+    """
+    tables.write(output, "costs", priced(tables.read(calls, "calls"), prices), "")
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    """The rows of an audit's table ``costs``.
+
+    Raises:
+        EvidenceError: there is none.
+    """
+    return tables.read(results / "costs.parquet", "costs")
+
+
+def summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """By gate, and of all together: episodes, calls, failed calls, tokens and USD."""
+    gates = [*dict.fromkeys((*GATES.values(), "gate 3"))]
+    parts = [(gate, [row for row in rows if row["gate"] == gate]) for gate in gates]
+    return [_sum(gate, part) for gate, part in (*parts, ("all", rows))]
+
+
+def _sum(gate: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "gate": gate,
+        "episodes": len({row["record"] for row in rows}),
+        "calls": len(rows),
+        "failed": sum(bool(row["fault"]) for row in rows),
+        **{name: sum(row[name] for row in rows) for name in ("input_tokens", "cached_tokens", "output_tokens", "usd")},
+    }
+
+
+def render(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The sums as a table for a terminal."""
+    lines = [["spent on", *(name.replace("_", " ") for name in COUNTED)]]
+    lines += [[str(one["gate"]), *(_shown(one[name]) for name in COUNTED)] for one in summed(rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines
+    )
+
+
+def _shown(value: float) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

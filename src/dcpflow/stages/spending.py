@@ -1,0 +1,130 @@
+"""What a run may spend on a model behind an API, and what it has spent: nothing of this is registered.
+
+The main process of a run writes it down before any job begins, outside of all that is declared, so that raising a
+budget makes no job run again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dcpflow.episodes.session import Api
+from dcpflow.errors import UsageError
+from dcpflow.protocol.config_model import Budget, Config
+from dcpflow.records import canonical, files, journal
+from dcpflow.records.calls import Prices, call_of
+from dcpflow.records.episodes import EpisodeStore
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What jobs are told.
+
+    Attributes:
+        budget: the configured budget.
+        key_variable: the environment variable with the API key; None where there is none.
+        at_once: jobs that may ask the model at the same time.
+        requests_per_minute: of all jobs together, as registered.
+    """
+
+    budget: dict[str, Any]
+    key_variable: str | None
+    at_once: int
+    requests_per_minute: float
+
+    @property
+    def prices(self) -> Prices:
+        """What a million tokens cost."""
+        return Prices.of(self.budget)
+
+    def api(self) -> Api:
+        """What an episode needs to ask the model.
+
+        Raises:
+            UsageError: the key is not in the environment.
+        """
+        return Api(
+            key=_key(self.key_variable),
+            prices=self.prices,
+            max_usd=self.budget["max_usd_per_episode"],
+            requests_per_minute=self.requests_per_minute / self.at_once,
+        )
+
+    def check(self, store: EpisodeStore) -> None:
+        """Stop before an episode that the budget might not cover, with all others that may begin at the same time.
+
+        Raises:
+            UsageError: it says what was spent.
+        """
+        most, episode = self.budget["max_usd"], self.budget["max_usd_per_episode"]
+        if most is None:
+            return
+        cost = spent(store, self.prices)
+        if cost + self.at_once * episode > most:
+            raise UsageError(
+                f"{cost:.4f} USD are spent, and {self.at_once} episodes at the same time may cost {episode:g} USD "
+                f"each: more than budget.max_usd, {most:g}",
+                "Everything so far is kept: raise budget.max_usd and run snakemake again, which goes on from here",
+            )
+
+
+def write(results: Path, config: Config, at_once: int) -> None:
+    """Tell the jobs of this run what they may spend; nothing is written for an agent that asks no model."""
+    model = config.agent.model
+    if model is None:
+        return
+    body = {
+        "budget": config.budget.model_dump(mode="json"),
+        "key_variable": model.key_variable,
+        "at_once": at_once,
+        "requests_per_minute": model.requests_per_minute,
+    }
+    files.write_atomic(_path(results), canonical.encode(body))
+
+
+def read(results: Path) -> Spending:
+    """What the jobs of this run were told; without a word of it, no limit and no key."""
+    path = _path(results)
+    if not path.exists():
+        return Spending(Budget().model_dump(mode="json"), None, 1, 600)
+    return Spending(**canonical.decode(path.read_bytes(), str(path)))
+
+
+def spent(store: EpisodeStore, prices: Prices) -> float:
+    """What all calls of an audit have cost so far, in USD: those of attempts that did not end, too."""
+    entries = (
+        entry["call"]
+        for path in sorted(store.root.glob("*/*/*/*/journal-*.jsonl"))
+        for entry in journal.whole_lines(path)
+        if "call" in entry
+    )
+    return sum(prices.of_call(call_of(entry, "a journal of calls")) for entry in entries)
+
+
+def require_key(config: Config) -> None:
+    """See that the API key is there, before any job begins.
+
+    Raises:
+        UsageError: the registered model needs one, and it is not in the environment.
+    """
+    if config.agent.model is not None:
+        _key(config.agent.model.key_variable)
+
+
+def _key(variable: str | None) -> str:
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(
+            f"the API key is not in the environment: the variable {variable} is empty or not set",
+            f"export {variable}=..., or name another one (agent.model.key_variable)",
+        )
+    return key
+
+
+def _path(results: Path) -> Path:
+    return results / ".spending.json"
