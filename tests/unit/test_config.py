@@ -444,3 +444,72 @@ def test_registered_hosts_have_the_form_in_which_addresses_have_them() -> None:
     for host in ("a.test", "xn--bcher-kva.test", "a-b.c_d.test", "localhost", "a1.test"):
         assert load({"information": {"web": {"https_hosts": [host]}}}).information.web
         assert canonical(f"https://{host}/") == f"https://{host}/"
+
+
+# --- agents of four kinds, and what they may cost ----------------------------------------------------------
+
+PROGRAM = {"command": ["{python}", "/agent/mine.py"], "files": ["agents/mine.py"]}
+ASKED = {"base_url": "https://api.example.org/v1"}
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        {"kind": "command", "program": PROGRAM},
+        {"kind": "command", "program": PROGRAM, "model": ASKED},
+        {"kind": "mcp", "program": PROGRAM | {"command": ["host", "{mcp}", "{model}"]}, "model": ASKED},
+        {"kind": "mcp", "program": PROGRAM | {"mounts": ["/opt/host"], "environment": {"URL": "{mcp}"}}},
+        {"kind": "chat", "model": ASKED},
+        {"kind": "chat", "model": {"base_url": "http://127.0.0.1:8000/v1"}},
+    ],
+)
+def test_agents_that_can_be_started(agent: dict[str, Any]) -> None:
+    assert load({"agent": agent}).agent.kind == agent["kind"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [
+        ({"kind": "command"}, "agent.program.command: names no program"),
+        ({"kind": "mcp", "program": {"files": ["a.py"]}}, "agent.program.command: names no program"),
+        ({"kind": "builtin", "program": PROGRAM}, "agent.program: goes with the kinds command and mcp"),
+        ({"kind": "builtin", "model": ASKED}, "agent.model: an agent that ships with dcpflow asks no model"),
+        ({"kind": "chat"}, "agent.model: is missing"),
+        ({"kind": "chat", "model": {"base_url": "api.example.org"}}, "must be an address with http or https"),
+        ({"kind": "chat", "model": {"base_url": "https://me:pw@api.example.org"}}, "must be an address"),
+        ({"kind": "chat", "model": {"base_url": "http://api.example.org/v1"}}, "must be https"),
+        ({"kind": "command", "program": PROGRAM | {"command": ["x", "{model}"]}}, "does not have: {model}"),
+        ({"kind": "command", "program": PROGRAM | {"environment": {"U": "{mcp}"}}}, "does not have: {mcp}"),
+        ({"kind": "command", "program": PROGRAM | {"environment": {"A=B": ""}}}, "name of an environment variable"),
+        ({"kind": "command", "program": PROGRAM | {"files": ["/etc/passwd"]}}, "below the folder of the Snakefile"),
+        ({"kind": "command", "program": PROGRAM | {"files": ["../mine.py"]}}, "below the folder of the Snakefile"),
+        (
+            {"kind": "command", "program": PROGRAM | {"files": ["a/x.py", "b/x.py"]}},
+            "second file that would be /agent/x",
+        ),
+        ({"kind": "command", "program": PROGRAM | {"mounts": ["opt"]}}, "must be an absolute path"),
+        ({"kind": "command", "program": PROGRAM | {"mounts": ["/proc/1"]}}, "the sandbox has its own there"),
+    ],
+)
+def test_agents_that_cannot(agent: dict[str, Any], says: str) -> None:
+    assert says in complaint({"agent": agent})
+
+
+@pytest.mark.parametrize(
+    ("budget", "agent", "says"),
+    [
+        (
+            {"max_usd": 5.0, "input_usd": 1.0},
+            {"kind": "chat", "model": ASKED},
+            "budget.max_usd_per_episode: is missing",
+        ),
+        ({"max_usd_per_episode": 5.0}, {"kind": "chat", "model": ASKED}, "says nothing while the model has no price"),
+        ({"max_usd_per_episode": 5.0, "output_usd": 1.0}, {}, "limits what agent.model costs, and there is none"),
+    ],
+)
+def test_budgets_that_limit_nothing(budget: dict[str, Any], agent: dict[str, Any], says: str) -> None:
+    assert says in complaint({"budget": budget, "agent": agent})
+
+
+def test_an_agent_without_program_and_model_has_the_contract_that_it_had() -> None:
+    assert load({}).parts()["agent"].keys() == {"kind", "name", "model_id", "settings"}

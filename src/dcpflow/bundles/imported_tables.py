@@ -19,6 +19,7 @@ def all_rows(decoded: Decoded) -> dict[str, list[Row]]:
     episodes = list(_episodes(decoded))
     return {
         "episodes": [episode for episode, _ in episodes],
+        "calls": [],
         "candidates": [
             {**{name: row[name] for name in tables.PLACE}, "number": 1, "artifact": result.artifact, "bytes": None}
             for row, result in episodes

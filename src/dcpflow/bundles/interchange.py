@@ -29,7 +29,7 @@ ATTESTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "provenance_pass": ("scored_after_commit",),
     "iterative_lineage_eligible": ("target_learned_from_experiments",),
     "lineage_dataflow_audit_pass": ("lineage_withheld", "challenger_channel_withheld", "same_web_packet"),
-    "challenger_contract_pass": ("same_information",),
+    "challenger_contract_pass": ("same_information", "models_registered"),
     "private_isolation_pass": ("private_isolation",),
     "symmetric_verifier_pass": ("symmetric_scoring", "commitments_open"),
     "inference_assumptions_pass": ("draws_follow_nonce",),

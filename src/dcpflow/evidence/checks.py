@@ -250,7 +250,7 @@ def private_isolation(context: Context) -> Finding:
     return *_verdict(odd, f"all {tried} ways out that the probe tried were refused, in every job"), view.episodes
 
 
-@_check("core", EVERY_HIT)
+@_check("core", CORE_ONLY)
 def models_registered(context: Context) -> Finding:
     """Who answered: the registered models alone, by what the API said in each call; else the episode is a breach of
     the contract, and no other episode with an artifact is."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.episodes.session import Api
 from dcpflow.errors import UsageError
-from dcpflow.protocol.config_model import Budget, Config
 from dcpflow.records import canonical, files, journal
 from dcpflow.records.calls import Prices, call_of
 from dcpflow.records.episodes import EpisodeStore
+
+if TYPE_CHECKING:
+    from dcpflow.protocol.config import Config
+
+FREE: Final = {"max_usd": None, "max_usd_per_episode": None, "input_usd": 0.0, "cached_usd": None, "output_usd": 0.0}
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def read(results: Path) -> Spending:
     """What the jobs of this run were told; without a word of it, no limit and no key."""
     path = _path(results)
     if not path.exists():
-        return Spending(Budget().model_dump(mode="json"), None, 1, 600)
+        return Spending(dict(FREE), None, 1, 600)
     return Spending(**canonical.decode(path.read_bytes(), str(path)))
 
 

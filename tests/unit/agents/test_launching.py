@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from dcpflow.agents import launch_spec
 from dcpflow.agents.launch import BUILTIN, agent_sources, builtin_file, python_command
 from dcpflow.errors import UsageError
+from dcpflow.records import canonical
 
 AGENTS = sorted(path.stem for path in BUILTIN.glob("*.py") if path.stem != "__init__")
 
@@ -44,8 +46,43 @@ def test_an_agent_that_does_not_exist_is_named_with_those_that_do(name: str) -> 
 
 
 def test_the_agent_s_source_is_part_of_the_contract() -> None:
-    sources = agent_sources({"name": "index_designer"})
-    assert sources == {"index_designer.py": builtin_file("index_designer").read_bytes()}
+    sources = agent_sources({"kind": "builtin", "name": "index_designer"})
+    assert sources == {"index_designer.py": canonical.digest(builtin_file("index_designer").read_bytes())}
+
+
+def test_a_program_of_the_user_s_is_part_of_the_contract_with_all_that_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    installed = tmp_path / "opt"
+    for name, text in {"mine.py": "1", "opt/lib/one": "1", "opt/lib/two": "2"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (installed / "link").symlink_to("lib/one")
+    program = {"command": ["{python}", "/agent/mine.py"], "files": ["mine.py"], "mounts": [str(installed)]}
+    agent = {"kind": "command", "program": program | {"environment": {"A": "b"}}}
+    spec = launch_spec(agent)
+    assert spec is not None
+    assert spec.arguments == (python_command(Path("x.py")).arguments[0], "/agent/mine.py")
+    assert spec.files == {"/agent/mine.py": tmp_path / "mine.py", str(installed): installed}
+    assert (spec.environment, spec.doors) == ({"A": "b"}, ())
+    seen = {canonical.digest_of(agent_sources(agent))}
+    for change in (
+        lambda: (tmp_path / "mine.py").write_text("2"),
+        lambda: (installed / "lib" / "two").write_text("3"),
+        lambda: (installed / "lib" / "two").chmod(0o755),
+        lambda: (installed / "lib" / "two").rename(installed / "lib" / "three"),
+        lambda: ((installed / "link").unlink(), (installed / "link").symlink_to("lib/three")),
+        lambda: (installed / "link").unlink(),
+    ):
+        change()
+        seen.add(canonical.digest_of(agent_sources(agent)))
+    assert len(seen) == 7
+    os.utime(installed / "lib" / "one", (1, 1))
+    assert canonical.digest_of(agent_sources(agent)) in seen, "times tell nothing"
+    (tmp_path / "mine.py").unlink()
+    with pytest.raises(UsageError, match=r"agent.program.files: mine.py is not there"):
+        agent_sources(agent)
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -75,7 +75,7 @@ def test_tables_go_in_as_their_canonical_rows(finished: Finished) -> None:
     for name in folder.TABLES:
         assert canonical.digest(members[table_member(name)]) == digests[name]
     assert not [name for name in members if name.endswith(".parquet")]
-    assert table_member("checks") in members and len(TABLES) == 7
+    assert table_member("checks") in members and len(TABLES) == 8
 
 
 def test_nothing_sealed_goes_in_unless_it_is_revealed(finished: Finished) -> None:

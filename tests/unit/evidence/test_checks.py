@@ -12,6 +12,7 @@ import pytest
 from dcpflow.evidence import checks
 from dcpflow.protocol.model import InconclusiveClass, Status
 from dcpflow.records import canonical
+from dcpflow.records.calls import Call
 
 if TYPE_CHECKING:
     from tests.unit.evidence.conftest import Case, Chosen
@@ -69,6 +70,30 @@ def longer_reply(case: Case, at: At) -> Case:
 
     chosen = at("pairs", 2, "neutral")
     return case.with_view(episodes=tuple(change(e) if chosen(e) else e for e in case.view.episodes))
+
+
+ANSWER = Call(FOREIGN, 200, "", "small-1", 10, 0, 5, FOREIGN)
+
+
+def with_a_model(case: Case, chosen: Chosen, answered: str) -> Case:
+    """An audit of an agent whose model answered in every episode, and in some another one."""
+    case = case.with_config("agent", model={"accepted": ["small-1"], "requested": None})
+    return case.with_view(
+        episodes=tuple(
+            replace(e, calls=(replace(ANSWER, model=answered if chosen(e) else "small-1"),)) for e in case.view.episodes
+        )
+    )
+
+
+def asking(case: Case, chosen: Chosen) -> Case:
+    """Another model answered, and the artifact counts all the same."""
+    return with_a_model(case, chosen, "large-1")
+
+
+def disowned(case: Case, chosen: Chosen) -> Case:
+    """An artifact that was set aside as another model's, which it is not."""
+    case = with_a_model(case, chosen, "small-1")
+    return case.with_record_fields(chosen, outcome="execution_contract_violation")
 
 
 def page_answered_otherwise(case: Case, at: At) -> Case:
@@ -262,6 +287,8 @@ CASES = [
         "null_pairs slot 5 (proposed_sham)",
         "every hit",
     ),
+    Broken("models_registered", lambda case, at: asking(case, at("challengers", 7)), "challengers slot 7", "core only"),
+    Broken("models_registered", lambda case, at: disowned(case, at("controls", 2)), "controls slot 2", "core only"),
     Broken("same_web_packet", page_answered_otherwise, "challengers slot 7 (withheld)", "every hit"),
     Broken(
         "error_budget",
@@ -492,3 +519,18 @@ def test_grade_core_asks_for_none_of_the_evidence_checks(convincing_core: Case) 
     assert outcome.decision.core.status is Status.CERTIFIED
     assert outcome.decision.evidence.status is not Status.CERTIFIED
     assert convincing_core.checks["checkpoint_scope"].result == "not_assessed"
+
+
+def test_answers_of_registered_models_pass(convincing: Case, at: At) -> None:
+    check = with_a_model(convincing, at("pairs", 2, "neutral"), "small-1").checks["models_registered"]
+    assert (check.result, check.reason[:12]) == ("pass", "334 answers "[:12])
+
+
+def test_a_breach_by_another_model_is_its_episode_s_outcome_and_no_hit(convincing: Case, at: At) -> None:
+    chosen = at("challengers", 7)
+    case = with_a_model(convincing.with_hit(chosen), chosen, "large-1")
+    case = case.with_record_fields(chosen, outcome="execution_contract_violation")
+    assert case.checks["models_registered"].result == "pass"
+    core = case.outcome.decision.core
+    assert (core.status, core.inconclusive_class) == (Status.INCONCLUSIVE, InconclusiveClass.AUDIT_INCOMPLETE)
+    assert "not adequate" in core.reason

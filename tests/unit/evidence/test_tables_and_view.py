@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pytest
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder, rows, tables
 from dcpflow.records import canonical, plan, receipts, scores, stagefile
+from dcpflow.records.calls import Call
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.records.objects import ObjectStore
 
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from tests.unit.evidence.conftest import Case
 
 R = canonical.digest(b"registration")
+CALL = Call(R, 200, "", "small-1", 10, 4, 5, R)
 
 
 @pytest.fixture(scope="module")
 def contents(small: Case) -> dict[str, list[rows.Row]]:
-    return rows.all_rows(small.view, small.episode_facts)
+    episodes = tuple(replace(episode, calls=(CALL,)) for episode in small.view.episodes)
+    return rows.all_rows(replace(small.view, episodes=episodes), small.episode_facts)
 
 
 @pytest.mark.parametrize("name", folder.TABLES)
@@ -277,7 +281,10 @@ def test_scores_must_be_those_of_the_records_that_stand(
 def test_an_edited_table_is_named(audit_copy: Audit, name: str) -> None:
     path = folder.table_path(audit_copy.job.layout, name)
     found = tables.read(path, name)
-    found[0] = {**found[0], "record": R} if "record" in found[0] else {**found[0], "unit": R}
+    if name == "calls":
+        found = [{**dict.fromkeys(tables.SCHEMAS[name]), "record": R}]
+    else:
+        found[0] = {**found[0], "record": R} if "record" in found[0] else {**found[0], "unit": R}
     tables.write(path, name, found, R)
     fails(audit_copy, str(path), "rm -f")
 
