@@ -16,7 +16,7 @@ from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.sandbox import NoIsolation
 from dcpflow.records import canonical
 from dcpflow.records.calls import Call
-from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages.replay import replays
 
 if TYPE_CHECKING:

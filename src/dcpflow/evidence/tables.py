@@ -176,11 +176,13 @@ def write(path: Path, table: str, rows: list[Row], registration: str) -> str:
 
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
     """Rows as an Arrow table; by way of JSON, since Arrow's own conversions of Python objects import pandas first."""
+    import pyarrow as pa  # noqa: PLC0415
     from pyarrow import json  # noqa: PLC0415
 
     declared = schema(table)
     if not rows:
-        return declared.empty_table()
+        # not empty_table(), which loads pandas
+        return pa.Table.from_batches([], declared)
     lines = b"\n".join(canonical.encode(row) for row in rows)
     # one block, since no row may be longer than a block
     reading = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)

@@ -73,7 +73,7 @@ def test_a_program_of_the_user_s_is_part_of_the_contract_with_all_that_it_is_giv
         lambda: (installed / "lib" / "two").chmod(0o755),
         lambda: (installed / "lib" / "two").rename(installed / "lib" / "three"),
         lambda: ((installed / "link").unlink(), (installed / "link").symlink_to("lib/three")),
-        lambda: (installed / "link").unlink(),
+        (installed / "link").unlink,
     ):
         change()
         seen.add(canonical.digest_of(agent_sources(agent)))
