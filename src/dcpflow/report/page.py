@@ -1,0 +1,237 @@
+"""The page that a reviewer reads: one file, without a script, without anything from elsewhere, without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dcpflow.records import canonical
+from dcpflow.report import figures, ledger, wording
+from dcpflow.report.material import Experiment, Material, Row
+from dcpflow.report.screen import number
+from dcpflow.report.times import Times
+
+HERE: Final = Path(__file__).parent
+MAX_TEXT: Final = 6_000
+"""Longest text of the page; whatever others wrote was cut before that."""
+MAX_ROWS: Final = 400
+MAX_PATHS: Final = 3
+STAGES: Final = {
+    "target": "target run",
+    "challengers": "challengers",
+    "controls": "positive controls",
+    "pairs": "feedback pairs",
+    "pair_replacements": "replacements of feedback pairs",
+    "null_pairs": "null pairs",
+    "null_pair_replacements": "replacements of null pairs",
+    "misled_nulls": "misled null episodes",
+}
+
+
+def render(material: Material, times: Times | None = None) -> bytes:
+    """The page of one audit, the same bytes for the same evidence.
+
+    Args:
+        material: what it shows.
+        times: wall times, which are no part of the evidence; left out where None.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - needed for pages alone
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, bounded=wording.bounded)
+    page = environment.get_template("page.html").render(**_content(material), times=times)
+    return page.encode() + b"\n"
+
+
+def _shown(value: Any) -> Any:
+    """What a template writes: no text, wherever it came from, steers the display or is without end."""
+    return wording.bounded(value, MAX_TEXT) if type(value) is str else value
+
+
+def _content(material: Material) -> dict[str, Any]:
+    decision = material.decision
+    best = material.best()
+    challengers = [_episode(row, best) for row in material.of("challengers")]
+    return {
+        "decision": decision,
+        "digest": material.digest,
+        "statuses": [(name, decision[key]) for name, key in (("Core", "core"), ("Evidence", "evidence"))],
+        "headline": wording.SCOPE,
+        "exercise": wording.exercise(decision),
+        "exercise_headline": wording.EXERCISE,
+        "claim": wording.claim(material),
+        "scope": wording.scope(material),
+        "outcome": wording.outcome(decision),
+        "answers": wording.answers(material),
+        "not_shown": wording.not_shown(decision),
+        "scores": _scores(material, challengers, best),
+        "challengers": challengers[:MAX_ROWS],
+        "challengers_left_out": len(challengers[MAX_ROWS:]),
+        "controls": wording.controls(material),
+        "controls_figure": _controls(material),
+        "control_rows": list(material.tables["controls"])[:MAX_ROWS],
+        "feedback": _feedback(decision["gate3"]) if decision["gate3"] else None,
+        "target": _target(material, best),
+        "web": _web(decision.get("web")),
+        "ledger": ledger.lines(material),
+        "stages": STAGES,
+        "used": ledger.USED,
+        "audited_by": wording.audited_by(decision),
+        "methods": wording.methods(material),
+        "digests": _digests(material),
+        "max_rows": MAX_ROWS,
+    }
+
+
+def _episode(row: Row, best: Mapping[str, Row]) -> Row:
+    score = best.get(row["record"])
+    return {**row, "score": score["score"] if score else None, "validity": score["validity"] if score else "none"}
+
+
+def _scores(material: Material, challengers: Sequence[Row], best: Mapping[str, Row]) -> figures.Strips | None:
+    """Challengers, and the branches of both arms, whose artifacts are scored on the same units."""
+    gate1, gate2 = material.decision["gate1"], material.decision["gate2"]
+    arms = {"challengers, told nothing": [row["score"] for row in challengers]}
+    replaced = {row["replacement_of"] for row in material.tables["pairs"]}
+    pairs = [row for row in material.tables["pairs"] if row["pair"] not in replaced]
+    for arm in ("neutral", "truthful") if pairs else ():
+        arms[f"{arm} branches"] = [row[f"{arm}_score"] for row in pairs]
+    known = {
+        f"{label}: {sum(score is not None for score in scores)} of {len(scores)} have a score": [
+            score for score in scores if score is not None
+        ]
+        for label, scores in arms.items()
+    }
+    line = gate2["recovery_line"]
+    marks = [
+        ("claimed", f"A* {number(gate1['x'])}", gate1["x"]),
+        ("line", f"recovery line {number(line)}", line),
+        ("baseline", f"baseline {number(gate1['baseline'])}", gate1["baseline"]),
+    ]
+    return figures.strips(known, marks, line) if line is not None else None
+
+
+def _controls(material: Material) -> figures.Spans:
+    found = material.decision["controls"]
+    label = f"recall of {found['trials']} controls: at least {number(found['recall_lower_bound'])}"
+    return figures.spans(
+        [(label, "effect", found["recall_lower_bound"], None, 1.0)],
+        [("line", f"registered: at least {found['recall_min']:g}", found["recall_min"])],
+        (0.0, 1.0),
+    )
+
+
+def _feedback(gate: Mapping[str, Any]) -> figures.Spans:
+    effect, null, band = gate["effect"], gate["null"], gate["delta_sham"]
+    high = effect["upper"] + band if effect["upper"] is not None else None
+    return figures.spans(
+        [
+            (
+                f"truthful minus neutral, {gate['pairs']['analysed']} pairs",
+                "effect",
+                effect["lower"],
+                effect["mean"],
+                effect["upper"],
+            ),
+            ("the same with the null band", "widened", gate["margin"], None, high),
+            (
+                f"two channels that cannot inform, {null['pairs']} null pairs",
+                "null",
+                null["lower"],
+                null["mean"],
+                null["upper"],
+            ),
+        ],
+        [
+            ("line", f"registered effect {gate['delta_evidence']:g}", gate["delta_evidence"]),
+            ("band", f"null band {band:g}", band),
+            ("band", f"null band {-band:g}", -band),
+        ],
+        (0.0,),
+    )
+
+
+def _target(material: Material, best: Mapping[str, Row]) -> dict[str, Any]:
+    """The target run: each experiment, whether it tried A*, and the numbers that it was told."""
+    rows = [_episode(row, best) for row in material.of("target")]
+    record = rows[0]["record"] if rows else ""
+    artifact = best[record]["artifact"] if record in best else ""
+    claimed = [experiment.artifact == artifact for experiment in material.experiments]
+    names = _numbers(material.experiments)[:MAX_PATHS]
+    return {
+        "episodes": rows,
+        "artifact": artifact,
+        "tried": claimed,
+        "paths": [
+            (
+                name,
+                figures.path(
+                    [
+                        (float(experiment.result[name]), is_claimed)
+                        for experiment, is_claimed in zip(material.experiments, claimed, strict=True)
+                    ],
+                    wording.bounded(name, 40),
+                ),
+            )
+            for name in names
+        ],
+        "experiments": [
+            (experiment.artifact, is_claimed, wording.bounded(canonical.encode(experiment.result).decode()))
+            for experiment, is_claimed in zip(material.experiments, claimed, strict=True)
+        ][:MAX_ROWS],
+        "experiments_left_out": len(material.experiments[MAX_ROWS:]),
+    }
+
+
+def _numbers(experiments: Sequence[Experiment]) -> list[str]:
+    """Names of the numbers that every reply holds; which of them is a score, the task knows alone."""
+    if len(experiments) < 2:
+        return []
+    return [name for name in experiments[0].result if all(_is_number(e.result.get(name)) for e in experiments)]
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and abs(float(value)) < 1e300
+    except ValueError:
+        return False
+
+
+def _web(web: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if web is None:
+        return None
+    return {**web, "shown": web["fetched"][:MAX_ROWS], "left_out": len(web["fetched"][MAX_ROWS:])}
+
+
+def _digests(material: Material) -> list[tuple[str, str]]:
+    """Everything that the page rests on, by name."""
+    decision, seal = material.decision, material.seal
+    rests_on, web = decision["rests_on"], decision.get("web")
+    found = [
+        ("decision.json", material.digest),
+        ("contract C", decision["registration"]["contract"]),
+        ("registration R", decision["registration"]["digest"]),
+        ("background K", seal.get("background")),
+        ("first observations E0 of the target run", _of(material.hello.get("E0"))),
+        ("observed Web W_obs", web["packet"] if web else None),
+        *((f"{name.replace('_', ' ')} commitment", seal.get(f"{name}_commitment")) for name in _SEALED),
+        *((name, rests_on.get(name)) for name in ("bundle", "episodes", "checkpoint", "checks")),
+        *((f"scores of {name}", digest) for name, digest in rests_on.get("scores", {}).items()),
+        *((f"table {name}", digest) for name, digest in rests_on.get("tables", {}).items()),
+    ]
+    return [(name, digest) for name, digest in found if digest]
+
+
+_SEALED: Final = ("nonce", "hidden", "sealed")
+
+
+def _of(value: Any) -> str | None:
+    return canonical.digest_of(value) if value is not None else None
