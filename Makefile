@@ -39,7 +39,7 @@ help:
 
 audit: environment
 	@$(RUN) $(BIN)/dcpflow preflight --cores '$(CORES)' $(OPTIONS)
-	@$(RUN) $(BIN)/snakemake --cores '$(CORES)' $(OPTIONS)
+	@$(RUN) $(BIN)/snakemake all report --cores '$(CORES)' $(OPTIONS)
 	@$(RUN) $(BIN)/dcpflow show $(OPTIONS)
 
 demo: CONFIG = config/cases/demo.yaml

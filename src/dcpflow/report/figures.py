@@ -7,11 +7,12 @@ template gives shapes their markup, the style sheet their colours. No measured v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-LEFT, RIGHT = 3.0, 97.0
+LEFT, RIGHT = 3.0, 95.0
+"""Ends of the axis; a bar that begins at its right end still lies within the figure."""
 BINS: Final = 48
 APART: Final = 2
 """A bar's count is written above it where no other bar stands within this many bins."""
@@ -20,6 +21,8 @@ MARK_HEIGHT: Final = 18
 ROW_HEIGHT: Final = 92
 BAR_HEIGHT: Final = 44
 PLOT_HEIGHT: Final = 130
+MARGIN: Final = 14.0
+"""Percent left of the first experiment, where the lowest and the highest value are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,14 @@ class Strip:
     """The scores of one arm.
 
     Attributes:
-        label: what the arm is, and how many of it have a score.
+        label: what the arm is, and how many of it reach the recovery line.
+        kind: what the style sheet calls it.
         bars: from low to high scores.
         y: of the strip's top.
     """
 
     label: str
+    kind: str
     bars: Sequence[Bar]
     y: int
 
@@ -156,23 +161,22 @@ class Path:
 
 
 def strips(
-    arms: Mapping[str, Sequence[float]], marks: Sequence[tuple[str, str, float | None]], line: float | None
+    arms: Sequence[tuple[str, str, Sequence[float]]], marks: Sequence[tuple[str, str, float | None]], line: float
 ) -> Strips:
     """Scores of arms as bars that never straddle the recovery line.
 
     Args:
-        arms: scores by label.
+        arms: label, kind and scores of each.
         marks: kind, label and value of each line across.
-        line: the recovery line; None where there is none.
+        line: the recovery line.
     """
-    values = [value for scores in arms.values() for value in scores]
+    values = [value for _, _, scores in arms for value in scores]
     axis = _Axis.around([*values, *(value for _, _, value in marks if value is not None)])
     width = (axis.high - axis.low) / BINS
     top = len(marks) * MARK_HEIGHT + 6
-    origin = line if line is not None else axis.low
     rows = [
-        Strip(label, _bars(scores, axis, origin, width, line), top + number * ROW_HEIGHT)
-        for number, (label, scores) in enumerate(arms.items())
+        Strip(label, kind, _bars(scores, axis, width, line), top + number * ROW_HEIGHT)
+        for number, (label, kind, scores) in enumerate(arms)
     ]
     return Strips(_marks(marks, axis), rows, axis.ticks(), top, top + len(rows) * ROW_HEIGHT + 22)
 
@@ -217,10 +221,10 @@ def path(values: Sequence[tuple[float, bool]], name: str) -> Path:
     """
     low, high = min(value for value, _ in values), max(value for value, _ in values)
     span = (high - low) or 1.0
-    across = (RIGHT - LEFT - 8) / max(1, len(values) - 1)
+    across = (RIGHT - LEFT - MARGIN) / max(1, len(values) - 1)
     points = [
         (
-            _round(LEFT + 4 + number * across),
+            _round(LEFT + MARGIN + number * across),
             _round(30 + PLOT_HEIGHT * (high - value) / span),
             claimed,
             f"experiment {number + 1} of {len(values)}: {name} {value:g}" + (", the claimed artifact" * claimed),
@@ -268,22 +272,22 @@ def _marks(marks: Sequence[tuple[str, str, float | None]], axis: _Axis) -> list[
     return placed
 
 
-def _bars(scores: Sequence[float], axis: _Axis, origin: float, width: float, line: float | None) -> list[Bar]:
+def _bars(scores: Sequence[float], axis: _Axis, width: float, line: float) -> list[Bar]:
     bins: dict[int, list[float]] = {}
     for score in sorted(scores):
-        number = math.floor((score - origin) / width)
+        number = math.floor((score - line) / width)
         # on which side of the line a score lies is never left to rounding
-        number = number if line is None else max(number, 0) if score >= line else min(number, -1)
+        number = max(number, 0) if score >= line else min(number, -1)
         bins.setdefault(number, []).append(score)
     most = max((len(found) for found in bins.values()), default=1)
     bars = []
     for number, found in bins.items():
         alone = not any(number + step in bins for step in range(-APART, APART + 1) if step)
-        reaches = line is not None and found[0] >= line
+        reaches = found[0] >= line
         ends = f"{found[0]:.4f}" if found[0] == found[-1] else f"{found[0]:.4f} to {found[-1]:.4f}"
         bars.append(
             Bar(
-                at=axis.at(origin + number * width),
+                at=axis.at(line + number * width),
                 width=_round((RIGHT - LEFT) / BINS),
                 height=_round(BAR_HEIGHT * len(found) / most),
                 reaches=reaches,

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder, tables
-from dcpflow.records import canonical, files, registration
+from dcpflow.records import canonical, files, packet, registration
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.transcript import exchanges
 
@@ -43,6 +44,7 @@ class Material:
         registered: what was registered; None for an imported bundle, which registers elsewhere.
         hello: the first message of the target run: K, E0 and budgets; empty where no conversation was recorded.
         experiments: of the target run, in order.
+        packet: what it has seen of the Web; empty where the Web was not offered, or is not recorded.
     """
 
     decision: Mapping[str, Any]
@@ -51,6 +53,7 @@ class Material:
     registered: Registered | None
     hello: Mapping[str, Any]
     experiments: Sequence[Experiment]
+    packet: Packet
 
     @property
     def seal(self) -> Mapping[str, Any]:
@@ -99,7 +102,8 @@ def read(layout: Layout) -> Material:
     registered = registration.read_registration(layout.registration) if known else None
     target = next((row for row in found["episodes"] if row["stage"] == "target"), None)
     hello, experiments = _conversation(layout, target["transcript"]) if target and target["transcript"] else ({}, [])
-    return Material(decision, canonical.digest(data), found, registered, hello, experiments)
+    seen = decision.get("web") and packet.load(ObjectStore(layout.objects), decision["web"]["packet"], remedy)
+    return Material(decision, canonical.digest(data), found, registered, hello, experiments, seen or Packet())
 
 
 def _table(layout: Layout, name: str, digest: str | None) -> list[Row]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from dcpflow.records import canonical
-from dcpflow.report import figures, ledger, wording
+from dcpflow.records.packet import Packet
+from dcpflow.report import figures, ledger, templates, wording
 from dcpflow.report.material import Experiment, Material, Row
-from dcpflow.report.screen import number
+from dcpflow.report.screen import interval, number
 from dcpflow.report.times import Times
 
-HERE: Final = Path(__file__).parent
 MAX_TEXT: Final = 6_000
 """Longest text of the page; whatever others wrote was cut before that."""
 MAX_ROWS: Final = 400
@@ -39,14 +38,14 @@ def render(material: Material, times: Times | None = None) -> bytes:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - needed for pages alone
 
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(templates.FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, bounded=wording.bounded)
+    environment.filters.update(number=number, bounded=wording.bounded, counting=wording.counting)
     page = environment.get_template("page.html").render(**_content(material), times=times)
     return page.encode() + b"\n"
 
@@ -80,7 +79,7 @@ def _content(material: Material) -> dict[str, Any]:
         "control_rows": list(material.tables["controls"])[:MAX_ROWS],
         "feedback": _feedback(decision["gate3"]) if decision["gate3"] else None,
         "target": _target(material, best),
-        "web": _web(decision.get("web")),
+        "web": _web(material, decision.get("web")),
         "ledger": ledger.lines(material),
         "stages": STAGES,
         "used": ledger.USED,
@@ -99,24 +98,27 @@ def _episode(row: Row, best: Mapping[str, Row]) -> Row:
 def _scores(material: Material, challengers: Sequence[Row], best: Mapping[str, Row]) -> figures.Strips | None:
     """Challengers, and the branches of both arms, whose artifacts are scored on the same units."""
     gate1, gate2 = material.decision["gate1"], material.decision["gate2"]
-    arms = {"challengers, told nothing": [row["score"] for row in challengers]}
+    line = gate2["recovery_line"]
+    if line is None:
+        return None
+    arms = [_arm("challengers, told nothing", "withheld", [row["score"] for row in challengers], line)]
     replaced = {row["replacement_of"] for row in material.tables["pairs"]}
     pairs = [row for row in material.tables["pairs"] if row["pair"] not in replaced]
     for arm in ("neutral", "truthful") if pairs else ():
-        arms[f"{arm} branches"] = [row[f"{arm}_score"] for row in pairs]
-    known = {
-        f"{label}: {sum(score is not None for score in scores)} of {len(scores)} have a score": [
-            score for score in scores if score is not None
-        ]
-        for label, scores in arms.items()
-    }
-    line = gate2["recovery_line"]
+        arms.append(_arm(f"{arm} branches", arm, [row[f"{arm}_score"] for row in pairs], line))
     marks = [
         ("claimed", f"A* {number(gate1['x'])}", gate1["x"]),
         ("line", f"recovery line {number(line)}", line),
         ("baseline", f"baseline {number(gate1['baseline'])}", gate1["baseline"]),
     ]
-    return figures.strips(known, marks, line) if line is not None else None
+    return figures.strips(arms, marks, line)
+
+
+def _arm(label: str, kind: str, scores: Sequence[float | None], line: float) -> tuple[str, str, list[float]]:
+    known = [score for score in scores if score is not None]
+    reach, without = sum(score >= line for score in known), len(scores) - len(known)
+    text = f"{label}: {reach} of {len(scores)} reach the line" + (f", {without} have no score" if without else "")
+    return text, kind, known
 
 
 def _controls(material: Material) -> figures.Spans:
@@ -135,15 +137,15 @@ def _feedback(gate: Mapping[str, Any]) -> figures.Spans:
     return figures.spans(
         [
             (
-                f"truthful minus neutral, {gate['pairs']['analysed']} pairs",
+                f"effect, {gate['pairs']['analysed']} pairs: {number(effect['mean'])} in {interval(effect)}",
                 "effect",
                 effect["lower"],
                 effect["mean"],
                 effect["upper"],
             ),
-            ("the same with the null band", "widened", gate["margin"], None, high),
+            (f"with the null band: at least {number(gate['margin'])}", "widened", gate["margin"], None, high),
             (
-                f"two channels that cannot inform, {null['pairs']} null pairs",
+                f"null study, {null['pairs']} pairs: {number(null['mean'])} in {interval(null)}",
                 "null",
                 null["lower"],
                 null["mean"],
@@ -205,10 +207,18 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _web(web: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _web(material: Material, web: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if web is None:
         return None
-    return {**web, "shown": web["fetched"][:MAX_ROWS], "left_out": len(web["fetched"][MAX_ROWS:])}
+    shown = [{**page, "beginning": _beginning(material.packet, page["url"])} for page in web["fetched"][:MAX_ROWS]]
+    return {**web, "shown": shown, "left_out": len(web["fetched"][MAX_ROWS:])}
+
+
+def _beginning(packet: Packet, url: str) -> str:
+    """The first words of a page as the agent was shown it: its title, as a rule."""
+    page = packet.by_url.get(url)
+    lines = packet.texts[page.text].split("\n") if page else []
+    return wording.bounded(next((line for line in lines if line.strip()), ""), 80)
 
 
 def _digests(material: Material) -> list[tuple[str, str]]:

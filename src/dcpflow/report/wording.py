@@ -15,7 +15,7 @@ EXERCISE: Final = "exercise, not a discovery"
 YES, NO, OPEN, NOT_ASKED = "Yes", "No", "Open", "Not asked"
 PROTOCOL: Final = "arXiv 2609.09219"
 SHORT, LONG = 160, 600
-MAX_NAMES: Final = 8
+MAX_NAMES: Final = 6
 STATUS: Final = {"not_tested": "not tested"}
 CLASSES: Final = {
     "audit_incomplete": "something is missing or failed a check",
@@ -49,6 +49,11 @@ def bounded(text: object, limit: int = SHORT) -> str:
     return plain(cut)
 
 
+def counting(count: int | None, one: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
 def status(verdict: Mapping[str, Any]) -> str:
     """A status as people say it."""
     return STATUS.get(verdict["status"], str(verdict["status"]))
@@ -68,7 +73,7 @@ def exercise(decision: Mapping[str, Any]) -> list[str]:
 def claim(material: Material) -> str:
     """What is claimed, by whom, in one sentence."""
     decision = material.decision
-    return f"{bounded(decision['roles']['claimant'])} claim: {bounded(decision['claim']['statement'], LONG)}"
+    return f"The claim, by {bounded(decision['roles']['claimant'])}: {bounded(decision['claim']['statement'], LONG)}"
 
 
 def scope(material: Material) -> str:
@@ -82,10 +87,10 @@ def scope(material: Material) -> str:
         )
     information = f"the task {bounded(found['information'])}"
     if web:
-        information += f" and {_count(len(web['fetched']), 'recorded address', 'recorded addresses')} of the Web"
+        information += f" and {counting(len(web['fetched']), 'recorded address', 'recorded addresses')} of the Web"
     return (
         f"It is a claim about {bounded(found['agent'])} (model {bounded(found['model'])}) with "
-        f"{_count(budget['experiments'], 'experiment')} and {_count(budget['candidates'], 'candidate')} a run, "
+        f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, "
         f"given {information}, and about nothing else."
     )
 
@@ -97,30 +102,26 @@ def outcome(decision: Mapping[str, Any]) -> list[str]:
 
 def _core(decision: Mapping[str, Any]) -> str:
     verdict, gate = decision["core"], decision["gate2"]
-    said = f"Core {status(verdict)}{_exploratory(verdict)}"
     if verdict["status"] == "certified":
         return (
-            f"{said}: the outcome is real in sealed scoring, and none of "
-            f"{_count(gate['challengers']['independent'], 'fresh challenger')} reached it without this run's history."
+            "The outcome is real in sealed scoring, and none of "
+            f"{counting(gate['challengers']['independent'], 'fresh challenger')} reached it without this run's history."
         )
     if gate["witnesses"] and verdict["status"] == "refuted":
         seats = gate["challengers"]
-        return (
-            f"{said}: {seats['hits']} of {seats['independent']} fresh challengers reached the outcome without this "
-            f"run's history ({_names(gate['witnesses'])})."
-        )
-    return f"{said}{_why(verdict)}"
+        reached = f"{seats['hits']} of {seats['independent']} fresh challengers"
+        return f"{reached} reached the outcome without this run's history."
+    return _why(verdict)
 
 
 def _evidence(decision: Mapping[str, Any]) -> str:
     verdict, gate = decision["evidence"], decision["gate3"]
-    said = f"Evidence {status(verdict)}{_exploratory(verdict)}"
     if verdict["status"] == "certified":
         return (
-            f"{said}: with truthful feedback {gate['truthful_hits']} of {gate['pairs']['analysed']} branches reached "
+            f"With truthful feedback {gate['truthful_hits']} of {gate['pairs']['analysed']} branches reached "
             f"the outcome, with neutral feedback {gate['neutral_hits']} of {gate['pairs']['analysed']}."
         )
-    return f"{said}{_why(verdict)}"
+    return _why(verdict)
 
 
 def _exploratory(verdict: Mapping[str, Any]) -> str:
@@ -128,9 +129,11 @@ def _exploratory(verdict: Mapping[str, Any]) -> str:
 
 
 def _why(verdict: Mapping[str, Any]) -> str:
-    kind = f" ({CLASSES[verdict['class']]})" if verdict["class"] else ""
-    nothing = " Nothing is shown either way." if verdict["status"] == "inconclusive" else ""
-    return f"{kind}: {bounded(verdict['reason'], LONG)}.{nothing}"
+    """The reason, and of an inconclusive status its class."""
+    reason = bounded(verdict["reason"], LONG)
+    if verdict["status"] != "inconclusive":
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return f"Nothing is shown either way: {CLASSES[verdict['class']]}. The reason: {reason}."
 
 
 def answers(material: Material) -> list[Answer]:
@@ -148,12 +151,13 @@ def _gate1(material: Material) -> Answer:
         answer, stands = NO, False
     else:
         answer, stands = YES, True
-    units = _count(gate["units"], "sealed unit")
+    units = counting(gate["units"], "sealed unit")
+    exact = material.config("thresholds").get("inference", {}).get("method") == "finite_set_exact"
     lines = [
         f"The claimed artifact A* scores {number(gate['x'])} and the baseline {number(gate['baseline'])}, "
         f"each over {units}.",
-        f"The gain lies in {interval(gain)}{_confidence(material, 'main')}; registered: at least "
-        f"{gate['delta_min']:g}.",
+        f"The gain lies in {interval(gain)}{', exact on these units' if exact else _confidence(material, 'main')}; "
+        f"registered: at least {gate['delta_min']:g}.",
     ]
     question = "Is the outcome real, and better than the baseline?"
     return Answer("Gate 1", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
@@ -181,10 +185,8 @@ def _gate2(material: Material) -> Answer:
         f"{seats['infrastructure']} were lost, {number(seats['unresolved'])} are unresolved.",
     ]
     if gate["witnesses"]:
-        lines.append(f"Recovered by {_names(gate['witnesses'])}.")
-    if core["rule"] == "V12":
-        lines.append(f"{bounded(core['reason'], LONG)}.")
-    if gate["recovery_upper_bound"] is None:
+        lines.append(f"Recovered by {_witnesses(material)}.")
+    elif gate["recovery_upper_bound"] is None:
         lines.append(f"No bound on the probability of recovery is computed: {bounded(gate['reason'], LONG)}.")
     else:
         without = gate["recovery_upper_bound_without_failures"]
@@ -193,6 +195,8 @@ def _gate2(material: Material) -> Answer:
             f"{_confidence(material, 'recovery')}; registered: at most {gate['rho']:g}."
             + (f" Without those that failed: {number(without)}." if seats["model_failures"] else "")
         )
+    if core["rule"] == "V12":
+        lines.append(f"{bounded(core['reason'], LONG)}.")
     lines += [f"Not adequate: {bounded(reason, LONG)}." for reason in gate["adequacy"]]
     question = "Can fresh runs of the same agent reach it without this run's history?"
     return Answer("Gate 2", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
@@ -283,7 +287,7 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
     runs = f"The agent was {bounded(found['agent'])} with the model {bounded(found['model'])}"
     if budget["experiments"] is not None:
         runs += (
-            f", {_count(budget['experiments'], 'experiment')} and {_count(budget['candidates'], 'candidate')} an "
+            f", {counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} an "
             f"episode, isolation {bounded(found['isolation'])}, the same for target, challengers, controls and branches"
         )
     yield runs
@@ -291,7 +295,7 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"Background K {material.seal['background']}, first observations E0 of the target run "
             f"{canonical.digest_of(material.hello['E0'])}, observed Web W_obs "
-            + (f"{web['packet']} ({_count(len(web['fetched']), 'address', 'addresses')})" if web else "none")
+            + (f"{web['packet']} ({counting(len(web['fetched']), 'address', 'addresses')})" if web else "none")
         )
     yield f"Contract {registration['contract']}, registration {registration['digest']}"
     yield f"Amendments: {len(registration['amendments']) or 'none'}"
@@ -299,7 +303,7 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
     yield f"Target runs started: {'not recorded' if started is None else started}"
     yield (
         f"Gate 1: sealed score {number(gate1['x'])} against {number(gate1['baseline'])} of the baseline over "
-        f"{_count(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_confidence(material, 'main')}, "
+        f"{counting(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_confidence(material, 'main')}, "
         f"registered at least {gate1['delta_min']:g}"
     )
     bound = gate2["recovery_upper_bound"]
@@ -343,10 +347,12 @@ def _confidence(material: Material, alpha: str) -> str:
     return f" at confidence {1 - known:g}" if known is not None else ""
 
 
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(bounded(name) for name in names[:MAX_NAMES])
-    return shown + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-
-
-def _count(count: int | None, one: str, many: str = "") -> str:
-    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+def _witnesses(material: Material) -> str:
+    """Who recovered the outcome, each with its score."""
+    best = material.best()
+    scores = {
+        f"challengers/{row['slot']}": best.get(row["record"], {}).get("score") for row in material.of("challengers")
+    }
+    names = material.decision["gate2"]["witnesses"]
+    shown = [f"{bounded(name)} ({number(scores.get(name))})" for name in names[:MAX_NAMES]]
+    return ", ".join(shown) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
