@@ -13,7 +13,6 @@ rule report:
             f"{RESULTS}/report.html",
             caption="report.rst",
             category="Audit",
-            labels={"audit": AUDIT.config.claim.id},
         ),
     log:
         f"{LOGS}/report.log",

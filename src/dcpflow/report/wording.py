@@ -73,6 +73,8 @@ def exercise(decision: Mapping[str, Any]) -> list[str]:
 def claim(material: Material) -> str:
     """What is claimed, by whom, in one sentence."""
     decision = material.decision
+    if "imported" in decision:
+        return "Who claims what is not recorded in the imported bundle, beyond the names given here."
     return f"The claim, by {bounded(decision['roles']['claimant'])}: {bounded(decision['claim']['statement'], LONG)}"
 
 
@@ -298,7 +300,7 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
             + (f"{web['packet']} ({counting(len(web['fetched']), 'address', 'addresses')})" if web else "none")
         )
     yield f"Contract {registration['contract']}, registration {registration['digest']}"
-    yield f"Amendments: {len(registration['amendments']) or 'none'}"
+    yield f"Amendments: {'not recorded' if 'imported' in decision else len(registration['amendments']) or 'none'}"
     started = decision["target_runs_started"]
     yield f"Target runs started: {'not recorded' if started is None else started}"
     yield (
