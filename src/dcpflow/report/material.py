@@ -120,15 +120,18 @@ def _table(layout: Layout, name: str, digest: str | None) -> list[Row]:
 def _conversation(layout: Layout, transcript: str) -> tuple[dict[str, Any], list[Experiment]]:
     what = "the transcript of the target run"
     lines = [canonical.decode(line, what) for line in ObjectStore(layout.objects).get(transcript, what).splitlines()]
-    return canonical.decode(lines[0]["line"].encode(), what), list(_experiments(lines))
+    return canonical.decode(lines[0]["line"].encode(), what), list(experiments(lines))
 
 
-def _experiments(lines: Sequence[Mapping[str, str]]) -> Iterator[Experiment]:
+def experiments(lines: Sequence[Mapping[str, str]]) -> Iterator[Experiment]:
+    """The experiments of a conversation that were carried out."""
     for request, reply in exchanges(lines):
         candidate = request.get("candidate")
         if request.get("action") == "experiment" and reply.get("ok") and isinstance(candidate, str):
             result = reply.get("result")
-            yield Experiment(canonical.digest(candidate.encode()), result if isinstance(result, dict) else {})
+            yield Experiment(
+                canonical.digest(candidate.encode("utf-8", "surrogatepass")), result if isinstance(result, dict) else {}
+            )
 
 
 def _mean(scores: Iterable[float | None]) -> float | None:

@@ -15,6 +15,7 @@ from dcpflow.report.times import Times
 MAX_TEXT: Final = 6_000
 """Longest text of the page; whatever others wrote was cut before that."""
 MAX_ROWS: Final = 400
+MAX_CHANGES: Final = 100
 MAX_PATHS: Final = 3
 STAGES: Final = {
     "target": "target run",
@@ -80,14 +81,25 @@ def _content(material: Material) -> dict[str, Any]:
         "feedback": _feedback(decision["gate3"]) if decision["gate3"] else None,
         "target": _target(material, best),
         "web": _web(material, decision.get("web")),
+        **_amendments(decision["registration"]["amendments"]),
         "ledger": ledger.lines(material),
         "stages": STAGES,
         "used": ledger.USED,
         "audited_by": wording.audited_by(decision),
         "methods": wording.methods(material),
         "digests": _digests(material),
-        "max_rows": MAX_ROWS,
+        "max_rows": MAX_CHANGES,
     }
+
+
+def _amendments(amendments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each changed key, with the number of its amendment and what was scored before."""
+    changes = [
+        (number, change, wording.bounded(", ".join(amendment["opened"].get("scores", {}))))
+        for number, amendment in enumerate(amendments, 1)
+        for change in amendment["changes"]
+    ]
+    return {"changes": changes[:MAX_CHANGES], "changes_left_out": len(changes[MAX_CHANGES:])}
 
 
 def _episode(row: Row, best: Mapping[str, Row]) -> Row:
@@ -166,8 +178,9 @@ def _target(material: Material, best: Mapping[str, Row]) -> dict[str, Any]:
     rows = [_episode(row, best) for row in material.of("target")]
     record = rows[0]["record"] if rows else ""
     artifact = best[record]["artifact"] if record in best else ""
-    claimed = [experiment.artifact == artifact for experiment in material.experiments]
-    names = _numbers(material.experiments)[:MAX_PATHS]
+    shown = material.experiments[:MAX_ROWS]
+    claimed = [experiment.artifact == artifact for experiment in shown]
+    names = _numbers(shown)[:MAX_PATHS]
     return {
         "episodes": rows,
         "artifact": artifact,
@@ -178,7 +191,7 @@ def _target(material: Material, best: Mapping[str, Row]) -> dict[str, Any]:
                 figures.path(
                     [
                         (float(experiment.result[name]), is_claimed)
-                        for experiment, is_claimed in zip(material.experiments, claimed, strict=True)
+                        for experiment, is_claimed in zip(shown, claimed, strict=True)
                     ],
                     wording.bounded(name, 40),
                 ),
@@ -187,8 +200,8 @@ def _target(material: Material, best: Mapping[str, Row]) -> dict[str, Any]:
         ],
         "experiments": [
             (experiment.artifact, is_claimed, wording.bounded(canonical.encode(experiment.result).decode()))
-            for experiment, is_claimed in zip(material.experiments, claimed, strict=True)
-        ][:MAX_ROWS],
+            for experiment, is_claimed in zip(shown, claimed, strict=True)
+        ],
         "experiments_left_out": len(material.experiments[MAX_ROWS:]),
     }
 
