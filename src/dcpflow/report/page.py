@@ -86,6 +86,7 @@ def _content(material: Material) -> dict[str, Any]:
         "stages": STAGES,
         "used": ledger.USED,
         "audited_by": wording.audited_by(decision),
+        "place": wording.place(material),
         "methods": wording.methods(material),
         "digests": _digests(material),
         "max_rows": MAX_CHANGES,

@@ -154,12 +154,10 @@ def _gate1(material: Material) -> Answer:
     else:
         answer, stands = YES, True
     units = counting(gate["units"], "sealed unit")
-    exact = material.config("thresholds").get("inference", {}).get("method") == "finite_set_exact"
     lines = [
         f"The claimed artifact A* scores {number(gate['x'])} and the baseline {number(gate['baseline'])}, "
         f"each over {units}.",
-        f"The gain lies in {interval(gain)}{', exact on these units' if exact else _confidence(material, 'main')}; "
-        f"registered: at least {gate['delta_min']:g}.",
+        f"The gain lies in {interval(gain)}{_gain_confidence(material)}; registered: at least {gate['delta_min']:g}.",
     ]
     question = "Is the outcome real, and better than the baseline?"
     return Answer("Gate 1", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
@@ -272,6 +270,16 @@ def audited_by(decision: Mapping[str, Any]) -> str:
     return f"audited by {bounded(roles['auditor'])} for {bounded(roles['claimant'])}"
 
 
+def place(material: Material) -> str:
+    """Where this audit stands among the audits of its family."""
+    named, roles = material.decision["claim"], material.decision["roles"]
+    earlier = material.config("claim").get("earlier_audits", [])
+    return (
+        f"Audit {bounded(named['slot'])} of the family {bounded(named['family'])}; earlier audits named: "
+        f"{bounded(', '.join(map(str, earlier)), LONG) or 'none'}; registry: {bounded(roles['registry'])}"
+    )
+
+
 def methods(material: Material) -> str:
     """A paragraph for the methods section of a paper."""
     decision = material.decision
@@ -305,7 +313,7 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
     yield f"Target runs started: {'not recorded' if started is None else started}"
     yield (
         f"Gate 1: sealed score {number(gate1['x'])} against {number(gate1['baseline'])} of the baseline over "
-        f"{counting(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_confidence(material, 'main')}, "
+        f"{counting(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_gain_confidence(material)}, "
         f"registered at least {gate1['delta_min']:g}"
     )
     bound = gate2["recovery_upper_bound"]
@@ -341,6 +349,11 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
     yield f"The audit was {audited_by(decision)}; no certificate was issued"
     if exercise(decision):
         yield f"This is an {EXERCISE}"
+
+
+def _gain_confidence(material: Material) -> str:
+    exact = material.config("thresholds").get("inference", {}).get("method") == "finite_set_exact"
+    return ", exact on these units" if exact else _confidence(material, "main")
 
 
 def _confidence(material: Material, alpha: str) -> str:

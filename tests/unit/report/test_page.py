@@ -50,6 +50,8 @@ def test_a_reviewer_finds_everything_that_the_decision_says(small: Material) -> 
         *decision["rests_on"]["tables"].values(),
         small.digest,
         "dcpflow verify",
+        decision["claim"]["slot"],
+        "registry: none",
     ):
         assert " ".join(wanted.split()) in text
 
@@ -75,6 +77,7 @@ def test_the_methods_paragraph_names_what_a_methods_section_needs(small: Materia
         "margins 0.34 and 0.17",
         "Amendments: none",
         "Target runs started: 1",
+        "exact on these units",
         "self-audited",
     ):
         assert wanted in methods
