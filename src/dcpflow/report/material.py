@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder, tables
+from dcpflow.evidence.decision import SCHEMA
 from dcpflow.records import canonical, files, packet, registration
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -97,6 +98,8 @@ def read(layout: Layout) -> Material:
     remedy = "To make it: make audit"
     data = files.read(layout.decision, "the decision", remedy)
     decision = canonical.decode(data, str(layout.decision))
+    if not isinstance(decision, dict) or decision.get("schema") != SCHEMA:
+        raise EvidenceError(f"{layout.decision} is no decision that this version of dcpflow can show", remedy)
     known = decision["rests_on"].get("tables", {})
     found = {name: _table(layout, name, known.get(name)) for name in TABLES}
     registered = registration.read_registration(layout.registration) if known else None

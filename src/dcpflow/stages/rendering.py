@@ -28,14 +28,16 @@ def render(path: Path, output: Path | None, *, with_times: bool) -> Path:
 
     Raises:
         EvidenceError: something is missing or altered, or the bundle does not verify. Nothing is written.
-        UsageError: the path holds no audit that has a page.
+        UsageError: the path holds no audit that has a page, or no times.
     """
     kind = recognise(path)
     with named(path, kind):
         layout = _open(path, kind)
         found = material.read(layout)
-        contract = found.decision["registration"]["contract"]
-        made = page.render(found, times.read(layout, contract) if with_times else None)
+        taken = times.read(layout, found.decision["registration"]["contract"]) if with_times else None
+        if with_times and taken is None:
+            raise UsageError(f"no times lie beside the records of {path}", "Leave --times out: a bundle has none")
+        made = page.render(found, taken)
     output = output or (path.with_name(f"{path.name}.html") if kind is Kind.BUNDLE else layout.report)
     files.write_atomic(output, made)
     return output

@@ -203,6 +203,10 @@ def test_times_are_added_on_request_and_set_apart(audit_copy: Audit, tmp_path: P
     assert "Wall times, which are no part of the evidence" in text
     assert "misled null episodes 12" in text
     assert not audit_copy.job.layout.report.exists()
+    bundle = tmp_path / "audit.dcpflow"
+    export(audit_copy.results, bundle)
+    with pytest.raises(UsageError, match="no times"):
+        render(bundle, None, with_times=True)
 
 
 def test_a_table_that_the_decision_does_not_rest_on_is_refused(audit_copy: Audit) -> None:
@@ -226,6 +230,9 @@ def test_a_bundle_that_does_not_verify_has_no_page(finished_audit: Audit, tmp_pa
 def test_what_is_no_audit_has_no_page(tmp_path: Path) -> None:
     (tmp_path / "payload").mkdir()
     with pytest.raises(UsageError, match="Import it first"):
+        render(tmp_path, None, with_times=False)
+    (tmp_path / "decision.json").write_text('{"schema":"another/1"}')
+    with pytest.raises(EvidenceError, match="is no decision that this version"):
         render(tmp_path, None, with_times=False)
 
 
