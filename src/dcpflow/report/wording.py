@@ -220,7 +220,7 @@ def _gate3(material: Material) -> Answer:
         f"Where neither channel can inform, the difference is {number(null['mean'])} in {interval(null)} over "
         f"{null['pairs']} null pairs{_confidence(material, 'sham')}; registered band: {gate['delta_sham']:g}.",
     ]
-    if verdict["status"] not in {"certified", "refuted"}:
+    if verdict["status"] != "certified":
         lines.append(f"Evidence is {status(verdict)}: {bounded(verdict['reason'], LONG)}.")
     return Answer("Gate 3", question, answer, stands, lines)
 

@@ -141,6 +141,14 @@ def test_core_alone_asks_no_third_question(shown: Callable[..., Page]) -> None:
     assert "Did truthful feedback make the difference? Not asked" in text
 
 
+def test_what_refutes_evidence_is_said(shown: Callable[..., Page]) -> None:
+    reason = "the feedback was not necessary: 2 hits"
+    refuted = {"status": "refuted", "class": None, "rule": "E4", "reason": reason}
+    text = shown(**{**CERTIFIED, "evidence": refuted}).text
+    assert "Did truthful feedback make the difference? No" in text
+    assert f"Evidence is refuted: {reason}." in text
+
+
 def test_an_audit_with_a_secret_nonce_and_another_s_agent_is_no_exercise(shown: Callable[..., Page]) -> None:
     text = shown(scope={"agent": "command solver"}, registration={"public_demonstration": ""}).text
     assert "exercise" not in text
