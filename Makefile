@@ -29,7 +29,7 @@ OPTIONS = $(if $(CONFIG),--configfile '$(CONFIG)') \
 	$(if $(ISOLATION),--config 'isolation={backend: $(ISOLATION)}')
 
 help:
-	@echo 'make audit   run the default audit (CORES=4, CONFIG=config/cases/NAME.yaml, ISOLATION=none)'
+	@echo 'make audit   run the default audit and write its report (CORES=4, CONFIG=config/cases/NAME.yaml, ISOLATION=none)'
 	@echo 'make demo    the same with few episodes'
 	@echo 'make cases   the published cases and the table of their decisions (CASES="device yacht", DATA=folder)'
 	@echo 'make test    all tests (PYTEST_ARGS="-k name")'
@@ -39,7 +39,7 @@ help:
 
 audit: environment
 	@$(RUN) $(BIN)/dcpflow preflight --cores '$(CORES)' $(OPTIONS)
-	@$(RUN) $(BIN)/snakemake --cores '$(CORES)' $(OPTIONS)
+	@$(RUN) $(BIN)/snakemake all report --cores '$(CORES)' $(OPTIONS)
 	@$(RUN) $(BIN)/dcpflow show $(OPTIONS)
 
 demo: CONFIG = config/cases/demo.yaml

@@ -16,6 +16,7 @@ include: "rules/controls.smk"
 include: "rules/feedback.smk"
 include: "rules/evidence.smk"
 include: "rules/decision.smk"
+include: "rules/report.smk"
 
 
 # All that is declared is asked for, so that whatever is deleted comes back with the next run.

@@ -45,6 +45,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
     command.set_defaults(run=_show)
 
+    command = commands.add_parser("report", parents=[audit], help="write the page that a reviewer reads")
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        help="a results folder, or a bundle of dcpflow; by default the configured results",
+    )
+    command.add_argument("--output", type=Path, help="by default report.html in the results folder")
+    command.add_argument("--times", action="store_true", help="add wall times, which are no part of the evidence")
+    command.set_defaults(run=_report)
+
     command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
     command.add_argument(
         "path",
@@ -158,7 +169,22 @@ def _preflight(options: argparse.Namespace) -> None:
 def _show(options: argparse.Namespace) -> None:
     from dcpflow.report import screen  # noqa: PLC0415
 
-    print(screen.render(screen.read(options.decision or Path(_audit(options).results) / "decision.json")))
+    path = options.decision or Path(_audit(options).results) / "decision.json"
+    print(screen.render(screen.read(path)))
+    if page := screen.report_of(path):
+        print(f"\nreport      {page}")
+
+
+def _report(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.rendering import render  # noqa: PLC0415
+
+    path = options.path or Path(_audit(options).results)
+    try:
+        output = render(path, options.output, with_times=options.times)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(f"wrote {output}")
+    return None
 
 
 def _costs(options: argparse.Namespace) -> None:

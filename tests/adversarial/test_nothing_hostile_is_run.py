@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 import dcpflow
 from dcpflow.agents.launch import builtin_file, launch_spec
+from dcpflow.report import templates
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -43,6 +45,8 @@ MODULES = {
     "runpy",
     "imp",
 }
+# module: which of them it knows: the page's templates are ours, as a test below says
+IMPORTS = {"report/page.py": {"jinja2"}}
 REMOVES_BY_PATH = {"shutil.rmtree", "os.walk", "os.removedirs", "shutil.copytree"}
 # module: names of templates that are constants of a function there
 TEMPLATES = {"protocol/config.py": {"words"}}
@@ -87,7 +91,18 @@ def test_no_module_knows_a_format_that_runs_code(path: Path) -> None:
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add(str(node.module).split(".")[0])
-    assert not imported & MODULES
+    assert imported & MODULES <= IMPORTS.get(name_of(path), set())
+
+
+def test_the_page_is_made_of_shipped_templates_alone() -> None:
+    """What others wrote are values of a template, never a template, and every value is escaped."""
+    made = dict(calls(LIBRARY / "report" / "page.py"))
+    options = {key.arg: ast.unparse(key.value) for key in made["Environment"].keywords}
+    assert options["autoescape"] == "True" and options["loader"] == "FileSystemLoader(templates.FOLDER)"
+    assert isinstance(made["environment.get_template"].args[0], ast.Constant)
+    assert not [name for name in made if name.endswith(("from_string", "Template"))]
+    for name in templates.NAMES:
+        assert not re.search(r"\|\s*safe|autoescape|Markup", (templates.FOLDER / name).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)

@@ -105,6 +105,9 @@ def test_protocol_is_pure() -> None:
         ("dcpflow.stages.scoring", {"numpy", "scipy", "pandas", "pyarrow", "pydantic", "snakemake"}),
         ("dcpflow.stages.evidence", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
         ("dcpflow.stages.decide", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
+        ("dcpflow.stages.decide", {"jinja2"}),
+        ("dcpflow.stages.workflow", {"jinja2"}),
+        ("dcpflow.stages.report", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
     ],
 )
 def test_a_job_does_not_load_what_it_does_not_need(module: str, heavy: set[str]) -> None:

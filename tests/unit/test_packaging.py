@@ -157,7 +157,7 @@ def test_audit_shows_what_is_ahead_then_runs_then_shows_the_decision(ready: Path
     lines = run.stdout.splitlines()
     assert [line.split(" PYTHONPATH=")[0] for line in lines] == [
         "dcpflow [preflight][--cores][2]",
-        "snakemake [--cores][2]",
+        "snakemake [all][report][--cores][2]",
         "dcpflow [show]",
     ]
     for line in lines:
@@ -169,7 +169,7 @@ def test_choices_reach_all_three_programs_alike(ready: Path) -> None:
     options = "[--configfile][config/my case.yaml][--config][isolation={backend: none}]"
     assert [line.split(" PYTHONPATH=")[0] for line in run.stdout.splitlines()] == [
         f"dcpflow [preflight][--cores][all]{options}",
-        f"snakemake [--cores][all]{options}",
+        f"snakemake [all][report][--cores][all]{options}",
         f"dcpflow [show]{options}",
     ]
 

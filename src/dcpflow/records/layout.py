@@ -84,3 +84,8 @@ class Layout:
     def decision(self) -> Path:
         """The decision."""
         return self.root / "decision.json"
+
+    @property
+    def report(self) -> Path:
+        """The page that a reviewer reads."""
+        return self.root / "report.html"

@@ -21,6 +21,13 @@ def read(path: Path) -> dict[str, Any]:
     return decision
 
 
+def report_of(path: Path) -> Path | None:
+    """The report beside a decision; None where there is none, or where it is the report of another decision."""
+    page = path.with_name("report.html")
+    known = canonical.digest(path.read_bytes()).encode()
+    return page if page.exists() and known in page.read_bytes() else None
+
+
 def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
     lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence"), ""]

@@ -14,6 +14,7 @@ from dcpflow.episodes import site
 from dcpflow.protocol.config import Config, load
 from dcpflow.records import canonical, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
+from dcpflow.report import templates
 from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
 
@@ -199,6 +200,11 @@ class Workflow:
         pages = site.sources(self.parts["information"].get("web"))
         served = {"site": pages} if pages else {}
         return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent, **served})
+
+    @property
+    def page(self) -> str:
+        """Digest of the report's templates, which no import leads to."""
+        return templates.digest()
 
     @staticmethod
     def code(module: str) -> str:

@@ -1,0 +1,373 @@
+"""What a decision says, in sentences: each number with the arm and the denominator that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dcpflow.records import canonical
+from dcpflow.report.material import Material
+from dcpflow.report.screen import interval, number, plain
+
+SCOPE: Final = "scope: this agent, this budget, this information"
+EXERCISE: Final = "exercise, not a discovery"
+YES, NO, OPEN, NOT_ASKED = "Yes", "No", "Open", "Not asked"
+PROTOCOL: Final = "arXiv 2609.09219"
+SHORT, LONG = 160, 600
+MAX_NAMES: Final = 6
+STATUS: Final = {"not_tested": "not tested"}
+CLASSES: Final = {
+    "audit_incomplete": "something is missing or failed a check",
+    "statistical_uncertainty": "all is there, and chance remains",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of one gate.
+
+    Attributes:
+        gate: its name.
+        question: what it asks.
+        answer: in one word or two.
+        stands: whether that is what the claim needs; None where it is open or was not asked.
+        lines: the numbers behind it.
+    """
+
+    gate: str
+    question: str
+    answer: str
+    stands: bool | None
+    lines: Sequence[str]
+
+
+def bounded(text: object, limit: int = SHORT) -> str:
+    """Text that others wrote, without characters that steer a reader's display, and not longer than the limit."""
+    words = str(text)
+    cut = words if len(words) <= limit else f"{words[:limit]}\N{HORIZONTAL ELLIPSIS} ({len(words)} characters)"
+    return plain(cut)
+
+
+def counting(count: int | None, one: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def status(verdict: Mapping[str, Any]) -> str:
+    """A status as people say it."""
+    return STATUS.get(verdict["status"], str(verdict["status"]))
+
+
+def exercise(decision: Mapping[str, Any]) -> list[str]:
+    """Why this audit is an exercise; empty where it is none."""
+    agent, public = decision["scope"]["agent"], decision["registration"]["public_demonstration"]
+    reasons = []
+    if agent.startswith("builtin "):
+        reasons.append(f"the agent ships with dcpflow ({bounded(agent.removeprefix('builtin '))})")
+    if public:
+        reasons.append(f"the nonce is the SHA-256 of a published text ({bounded(public)}), so nothing hidden is secret")
+    return reasons
+
+
+def claim(material: Material) -> str:
+    """What is claimed, by whom, in one sentence."""
+    decision = material.decision
+    if "imported" in decision:
+        return "Who claims what is not recorded in the imported bundle, beyond the names given here."
+    return f"The claim, by {bounded(decision['roles']['claimant'])}: {bounded(decision['claim']['statement'], LONG)}"
+
+
+def scope(material: Material) -> str:
+    """For what it is claimed, in one sentence."""
+    found, web = material.decision["scope"], material.decision.get("web")
+    budget = found["budget"]
+    if budget["experiments"] is None:
+        return (
+            f"The claim holds for the model {bounded(found['model'])} and the task {bounded(found['information'])} "
+            "alone; agent and budget are not recorded in the imported bundle."
+        )
+    information = f"the task {bounded(found['information'])}"
+    if web:
+        information += f" and {counting(len(web['fetched']), 'recorded address', 'recorded addresses')} of the Web"
+    return (
+        f"It is a claim about {bounded(found['agent'])} (model {bounded(found['model'])}) with "
+        f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, "
+        f"given {information}, and about nothing else."
+    )
+
+
+def outcome(decision: Mapping[str, Any]) -> list[str]:
+    """What came out, in a sentence for each status."""
+    return [_core(decision), _evidence(decision)]
+
+
+def _core(decision: Mapping[str, Any]) -> str:
+    verdict, gate = decision["core"], decision["gate2"]
+    if verdict["status"] == "certified":
+        return (
+            "The outcome is real in sealed scoring, and none of "
+            f"{counting(gate['challengers']['independent'], 'fresh challenger')} reached it without this run's history."
+        )
+    if gate["witnesses"] and verdict["status"] == "refuted":
+        seats = gate["challengers"]
+        reached = f"{seats['hits']} of {seats['independent']} fresh challengers"
+        return f"{reached} reached the outcome without this run's history."
+    return _why(verdict)
+
+
+def _evidence(decision: Mapping[str, Any]) -> str:
+    verdict, gate = decision["evidence"], decision["gate3"]
+    if verdict["status"] == "certified":
+        return (
+            f"With truthful feedback {gate['truthful_hits']} of {gate['pairs']['analysed']} branches reached "
+            f"the outcome, with neutral feedback {gate['neutral_hits']} of {gate['pairs']['analysed']}."
+        )
+    return _why(verdict)
+
+
+def _exploratory(verdict: Mapping[str, Any]) -> str:
+    return ", exploratory" if verdict["exploratory"] else ""
+
+
+def _why(verdict: Mapping[str, Any]) -> str:
+    """The reason, and of an inconclusive status its class."""
+    reason = bounded(verdict["reason"], LONG)
+    if verdict["status"] != "inconclusive":
+        return f"{reason[:1].upper()}{reason[1:]}."
+    return f"Nothing is shown either way: {CLASSES[verdict['class']]}. The reason: {reason}."
+
+
+def answers(material: Material) -> list[Answer]:
+    """The three gates as three questions."""
+    return [_gate1(material), _gate2(material), _gate3(material)]
+
+
+def _gate1(material: Material) -> Answer:
+    decision = material.decision
+    gate, rule = decision["gate1"], decision["core"]["rule"]
+    gain = gate["gain"]
+    if gain["lower"] is None or rule in _BLOCKED or rule in {"V3", "V5", "V7", "V9"}:
+        answer, stands = OPEN, None
+    elif rule in {"V4", "V6", "V8"}:
+        answer, stands = NO, False
+    else:
+        answer, stands = YES, True
+    units = counting(gate["units"], "sealed unit")
+    lines = [
+        f"The claimed artifact A* scores {number(gate['x'])} and the baseline {number(gate['baseline'])}, "
+        f"each over {units}.",
+        f"The gain lies in {interval(gain)}{_gain_confidence(material)}; registered: at least {gate['delta_min']:g}.",
+    ]
+    question = "Is the outcome real, and better than the baseline?"
+    return Answer("Gate 1", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
+
+
+_BLOCKED: Final = frozenset({"V1", "V2", "V10"})
+"""Rules of Core after which no gate counts, whatever its numbers are."""
+
+
+def _gate2(material: Material) -> Answer:
+    decision = material.decision
+    gate, core = decision["gate2"], decision["core"]
+    seats = gate["challengers"]
+    if gate["recovery"] == "recovered" or core["rule"] == "V12":
+        answer, stands = YES, False
+    elif gate["recovery"] == "not_recovered_within_scope" and core["rule"] not in _BLOCKED:
+        answer, stands = NO, True
+    else:
+        answer, stands = OPEN, None
+    lines = [
+        f"{number(seats['hits'])} of {number(seats['independent'])} independent challengers reached the recovery line "
+        f"{number(gate['recovery_line'])} (A*'s score less {gate['epsilon']:g}); the best scored "
+        f"{number(gate['best_score'])}.",
+        f"{seats['started']} were started: {seats['model_failures']} failed, {seats['violations']} broke the contract, "
+        f"{seats['infrastructure']} were lost, {number(seats['unresolved'])} are unresolved.",
+    ]
+    if gate["witnesses"]:
+        lines.append(f"Recovered by {_witnesses(material)}.")
+    elif gate["recovery_upper_bound"] is None:
+        lines.append(f"No bound on the probability of recovery is computed: {bounded(gate['reason'], LONG)}.")
+    else:
+        without = gate["recovery_upper_bound_without_failures"]
+        lines.append(
+            f"A fresh challenger reaches it with probability at most {number(gate['recovery_upper_bound'])}"
+            f"{_confidence(material, 'recovery')}; registered: at most {gate['rho']:g}."
+            + (f" Without those that failed: {number(without)}." if seats["model_failures"] else "")
+        )
+    if core["rule"] == "V12":
+        lines.append(f"{bounded(core['reason'], LONG)}.")
+    lines += [f"Not adequate: {bounded(reason, LONG)}." for reason in gate["adequacy"]]
+    question = "Can fresh runs of the same agent reach it without this run's history?"
+    return Answer("Gate 2", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
+
+
+def _gate3(material: Material) -> Answer:
+    decision = material.decision
+    question = "Did truthful feedback make the difference?"
+    gate, verdict = decision["gate3"], decision["evidence"]
+    if gate is None:
+        return Answer("Gate 3", question, NOT_ASKED, None, ["Only Core was registered (grade core)."])
+    answer, stands = {"certified": (YES, True), "refuted": (NO, False)}.get(verdict["status"], (OPEN, None))
+    pairs, null = gate["pairs"], gate["null"]
+    lines = [
+        f"{gate['truthful_hits']} truthful and {gate['neutral_hits']} neutral branches reached the recovery line, "
+        f"of {pairs['analysed']} analysed pairs ({pairs['registered']} registered, "
+        f"{gate['replaced']['pairs']} replaced).",
+        f"Truthful minus neutral is {number(gate['effect']['mean'])} in {interval(gate['effect'])}"
+        f"{_confidence(material, 'evidence')}; less the null band of {gate['delta_sham']:g} that leaves at least "
+        f"{number(gate['margin'])}; registered: at least {gate['delta_evidence']:g}.",
+        f"Where neither channel can inform, the difference is {number(null['mean'])} in {interval(null)} over "
+        f"{null['pairs']} null pairs{_confidence(material, 'sham')}; registered band: {gate['delta_sham']:g}.",
+    ]
+    if verdict["status"] != "certified":
+        lines.append(f"Evidence is {status(verdict)}: {bounded(verdict['reason'], LONG)}.")
+    return Answer("Gate 3", question, answer, stands, lines)
+
+
+def _stands_in_the_way(answer: str, decision: Mapping[str, Any]) -> list[str]:
+    core = decision["core"]
+    blocked = answer == OPEN and core["rule"] in _BLOCKED
+    return [f"What stands in the way: {bounded(core['reason'], LONG)}."] if blocked else []
+
+
+def controls(material: Material) -> str:
+    """What the positive controls showed."""
+    found = material.decision["controls"]
+    return (
+        f"{found['successes']} of {found['trials']} controls succeeded, so that a challenger who is given the missing "
+        f"information uses it with probability at least {number(found['recall_lower_bound'])}"
+        f"{_confidence(material, 'adequacy')}; registered: at least {found['recall_min']:g}."
+    )
+
+
+def not_shown(decision: Mapping[str, Any]) -> list[str]:
+    """What a reader could take from these statuses, and must not; then what no audit of this kind claims."""
+    core, evidence = decision["core"]["status"], decision["evidence"]["status"]
+    first = {
+        "certified": "that nobody else can reach the outcome: other agents, budgets or information were not tried",
+        "refuted": "that the outcome is worthless: refuted is the claim as registered, for the reason given",
+        "inconclusive": "that the claim is true, or that it is false: the audit is open",
+    }[core]
+    second = {
+        "certified": "that feedback was necessary in every way: only this neutral channel was compared",
+        "refuted": "that feedback never helps: refuted is the registered margin for this agent and channel",
+    }.get(evidence, "that feedback made the difference: Evidence is " + status(decision["evidence"]))
+    return [first, second, *(bounded(text, LONG) for text in decision["not_claimed"])]
+
+
+def audited_by(decision: Mapping[str, Any]) -> str:
+    """Who audited, and what certificate there is."""
+    if "imported" in decision:
+        made = decision["imported"]
+        return (
+            f"imported from a {made['format']} bundle ({bounded(made['profile'])}, {bounded(made['bundle'])}): "
+            f"{decision['provenance']}, its checks are its author's word"
+        )
+    roles = decision["roles"]
+    if roles["self_audited"]:
+        return f"self-audited: {bounded(roles['claimant'])} are both claimant and auditor"
+    return f"audited by {bounded(roles['auditor'])} for {bounded(roles['claimant'])}"
+
+
+def place(material: Material) -> str:
+    """Where this audit stands among the audits of its family."""
+    named, roles = material.decision["claim"], material.decision["roles"]
+    earlier = material.config("claim").get("earlier_audits", [])
+    return (
+        f"Audit {bounded(named['slot'])} of the family {bounded(named['family'])}; earlier audits named: "
+        f"{bounded(', '.join(map(str, earlier)), LONG) or 'none'}; registry: {bounded(roles['registry'])}"
+    )
+
+
+def methods(material: Material) -> str:
+    """A paragraph for the methods section of a paper."""
+    decision = material.decision
+    return " ".join(f"{sentence}." for sentence in _methods(material, decision))
+
+
+def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
+    found, registration, web = decision["scope"], decision["registration"], decision.get("web")
+    gate1, gate2, gate3, checked = (decision[key] for key in ("gate1", "gate2", "gate3", "controls"))
+    seats, budget = gate2["challengers"], found["budget"]
+    yield (
+        f"The claim {bounded(decision['claim']['id'])} was audited after the Discovery Certification Protocol "
+        f"({PROTOCOL}) with dcpflow"
+    )
+    runs = f"The agent was {bounded(found['agent'])} with the model {bounded(found['model'])}"
+    if budget["experiments"] is not None:
+        runs += (
+            f", {counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} an "
+            f"episode, isolation {bounded(found['isolation'])}, the same for target, challengers, controls and branches"
+        )
+    yield runs
+    if material.hello:
+        yield (
+            f"Background K {material.seal['background']}, first observations E0 of the target run "
+            f"{canonical.digest_of(material.hello['E0'])}, observed Web W_obs "
+            + (f"{web['packet']} ({counting(len(web['fetched']), 'address', 'addresses')})" if web else "none")
+        )
+    yield f"Contract {registration['contract']}, registration {registration['digest']}"
+    yield f"Amendments: {'not recorded' if 'imported' in decision else len(registration['amendments']) or 'none'}"
+    started = decision["target_runs_started"]
+    yield f"Target runs started: {'not recorded' if started is None else started}"
+    yield (
+        f"Gate 1: sealed score {number(gate1['x'])} against {number(gate1['baseline'])} of the baseline over "
+        f"{counting(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_gain_confidence(material)}, "
+        f"registered at least {gate1['delta_min']:g}"
+    )
+    bound = gate2["recovery_upper_bound"]
+    yield (
+        f"Gate 2: {number(seats['hits'])} of n = {number(seats['independent'])} independent challengers "
+        f"({seats['started']} started) reached {number(gate2['recovery_line'])} (epsilon {gate2['epsilon']:g}), "
+        + (
+            f"probability of recovery at most {number(bound)}{_confidence(material, 'recovery')}"
+            if bound is not None
+            else "no bound on the probability of recovery"
+        )
+        + f", registered at most {gate2['rho']:g}"
+    )
+    yield (
+        f"Positive controls: {checked['successes']} of {checked['trials']}, recall at least "
+        f"{number(checked['recall_lower_bound'])}{_confidence(material, 'adequacy')}, registered at least "
+        f"{checked['recall_min']:g}"
+    )
+    if gate3:
+        null = gate3["null"]
+        yield (
+            f"Gate 3: {gate3['truthful_hits']} truthful against {gate3['neutral_hits']} neutral of "
+            f"{gate3['pairs']['analysed']} pairs, effect in {interval(gate3['effect'])}"
+            f"{_confidence(material, 'evidence')}, null study {null['pairs']} pairs in {interval(null)}"
+            f"{_confidence(material, 'sham')}, margins {gate3['delta_evidence']:g} and {gate3['delta_sham']:g}, "
+            f"checkpoint {bounded(gate3['checkpoint_scope'])}"
+        )
+    verdicts = ", ".join(
+        f"{name} {status(verdict)}{_exploratory(verdict)} (rule {verdict['rule']})"
+        for name, verdict in (("Core", decision["core"]), ("Evidence", decision["evidence"]))
+    )
+    yield f"Decision: {verdicts}, sha256 digest of the decision {material.digest}"
+    yield f"The audit was {audited_by(decision)}; no certificate was issued"
+    if exercise(decision):
+        yield f"This is an {EXERCISE}"
+
+
+def _gain_confidence(material: Material) -> str:
+    exact = material.config("thresholds").get("inference", {}).get("method") == "finite_set_exact"
+    return ", exact on these units" if exact else _confidence(material, "main")
+
+
+def _confidence(material: Material, alpha: str) -> str:
+    """The confidence of a bound, from its registered error; nothing where no registration is here."""
+    known = material.config("thresholds").get("alpha", {}).get(alpha)
+    return f" at confidence {1 - known:g}" if known is not None else ""
+
+
+def _witnesses(material: Material) -> str:
+    """Who recovered the outcome, each with its score."""
+    best = material.best()
+    scores = {
+        f"challengers/{row['slot']}": best.get(row["record"], {}).get("score") for row in material.of("challengers")
+    }
+    names = material.decision["gate2"]["witnesses"]
+    shown = [f"{bounded(name)} ({number(scores.get(name))})" for name in names[:MAX_NAMES]]
+    return ", ".join(shown) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")

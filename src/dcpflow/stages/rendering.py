@@ -1,0 +1,55 @@
+"""Makes the page of an audit that may have been received from others: of a results folder or of a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpflow.bundles import audit, imported
+from dcpflow.bundles.kinds import Kind, recognise
+from dcpflow.bundles.verify import named
+from dcpflow.errors import UsageError
+from dcpflow.records import files
+from dcpflow.records.layout import Layout
+from dcpflow.report import material, page, times
+
+
+def render(path: Path, output: Path | None, *, with_times: bool) -> Path:
+    """Write the page of an audit.
+
+    What came as a bundle is verified first, since its author wrote the decision too.
+
+    Args:
+        path: a results folder, the folder of an imported dcp-audit bundle, or a bundle of ours.
+        output: the file to write; by default ``report.html`` in the folder, or a page beside the bundle.
+        with_times: whether to add wall times, which are no part of the evidence.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        EvidenceError: something is missing or altered, or the bundle does not verify. Nothing is written.
+        UsageError: the path holds no audit that has a page, or no times.
+    """
+    kind = recognise(path)
+    with named(path, kind):
+        layout = _open(path, kind)
+        found = material.read(layout)
+        taken = times.read(layout, found.decision["registration"]["contract"]) if with_times else None
+        if with_times and taken is None:
+            raise UsageError(f"no times lie beside the records of {path}", "Leave --times out: a bundle has none")
+        made = page.render(found, taken)
+    output = output or (path.with_name(f"{path.name}.html") if kind is Kind.BUNDLE else layout.report)
+    files.write_atomic(output, made)
+    return output
+
+
+def _open(path: Path, kind: Kind) -> Layout:
+    if kind is Kind.DCP_AUDIT:
+        raise UsageError(f"{path} is a bundle of dcp-audit", "Import it first: dcpflow bundle import BUNDLE FOLDER")
+    if kind is Kind.BUNDLE:
+        opened = audit.open_bundle(path)
+        audit.replay(opened)
+        return opened.layout
+    if kind is Kind.IMPORTED:
+        imported.check(path)
+    return Layout(path)
