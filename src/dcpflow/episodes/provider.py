@@ -20,6 +20,10 @@ NO_KEY: Final = "none"
 """Stands for the key where there is none: the clients insist on one. It is not sent."""
 
 
+WITH_TEMPERATURE: Final = "2023-06-01"
+"""The last version of Anthropic's API in which a temperature can be given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """What came back from one try.
@@ -71,19 +75,18 @@ class Provider:
                 f"a model's API is asked by a client that is not installed here: {error}",
                 "python3 -m pip install 'dcpflow[chat]'",
             ) from None
-        header = "authorization" if openai else "x-api-key"
         common: dict[str, Any] = {
             "api_key": key or NO_KEY,
-            "base_url": model["base_url"],
+            "base_url": model["base_url"] if openai else _above_version(model["base_url"]),
             "max_retries": 0,
-            "http_client": httpx2.Client(transport=Wire(heartbeat, header if key else "", MAX_BYTES), trust_env=False),
+            "http_client": httpx2.Client(transport=Wire(heartbeat, bool(key), MAX_BYTES), trust_env=False),
         }
         self._library: Any = library
         if openai:
             self._create: Callable[..., Any] = library.OpenAI(**common).chat.completions.with_raw_response.create
         else:
             client: Any = library.Anthropic(**common, open_telemetry=False)  # type: ignore[attr-defined]
-            self._create = client.messages.with_raw_response.create
+            self._create = _with_temperature(client.messages.with_raw_response.create)
 
     def ask(self, body: Mapping[str, Any], seconds: float) -> Heard:
         """One try.
@@ -101,6 +104,24 @@ class Provider:
         except self._library.APIConnectionError as error:
             return Heard(fault=TRANSPORT, error=str(error.__cause__ or error))
         return Heard(response.status_code, "", response.content, _seconds(response.headers.get("retry-after")))
+
+
+def _above_version(base_url: str) -> str:
+    """Anthropic's client adds the version to the path itself, OpenAI's does not: both spellings are taken."""
+    return base_url.rstrip("/").removesuffix("/v1")
+
+
+def _with_temperature(create: Callable[..., Any]) -> Callable[..., Any]:
+    """Anthropic's client and the API version that it speaks know no temperature: a registered one is sent to the
+    version before, which does."""
+
+    def with_it(**body: Any) -> Any:
+        if "temperature" not in body:
+            return create(**body)
+        extra = {"temperature": body.pop("temperature")}
+        return create(**body, extra_body=extra, extra_headers={"anthropic-version": WITH_TEMPERATURE})
+
+    return with_it
 
 
 def _seconds(text: str | None) -> float | None:

@@ -25,14 +25,14 @@ class Wire(httpx2.BaseTransport):
 
     Args:
         heartbeat: called every few seconds while an answer is awaited.
-        key_header: the header, in small letters, that may hold the key; empty where none may.
+        keyed: whether there is a key to send; what a client sends in its place is not sent.
         max_bytes: largest answer; of a larger one, one byte more is handed on, by which it is known.
     """
 
-    def __init__(self, heartbeat: Callable[[], None], key_header: str, max_bytes: int) -> None:
+    def __init__(self, heartbeat: Callable[[], None], keyed: bool, max_bytes: int) -> None:
         self._heartbeat = heartbeat
         self._max_bytes = max_bytes
-        self._sent = _SENT | {key_header}
+        self._sent = _SENT | {"authorization"} if keyed else _SENT
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """The whole answer to a request.
