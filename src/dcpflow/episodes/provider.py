@@ -1,7 +1,7 @@
 """Asks a model's API once, by the official client, and says what came of it.
 
-The clients' own retries are off, no environment variable is heeded but by the client's log, and the key is given here
-alone.
+The clients' own retries are off, and nothing of the environment reaches the API: neither a key of theirs, nor a proxy,
+nor a header.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_BYTES: Final = 10 << 20
 """Largest answer."""
 
 NO_KEY: Final = "none"
-"""Stands for the key where there is none: the clients insist on one. It is not sent."""
+"""What the clients, which insist on a key, are given for one. It is not sent."""
 
 
 WITH_TEMPERATURE: Final = "2023-06-01"
@@ -76,10 +76,10 @@ class Provider:
                 "python3 -m pip install 'dcpflow[chat]'",
             ) from None
         common: dict[str, Any] = {
-            "api_key": key or NO_KEY,
+            "api_key": NO_KEY,
             "base_url": model["base_url"] if openai else _above_version(model["base_url"]),
             "max_retries": 0,
-            "http_client": httpx2.Client(transport=Wire(heartbeat, bool(key), MAX_BYTES), trust_env=False),
+            "http_client": httpx2.Client(transport=Wire(heartbeat, key, MAX_BYTES), trust_env=False),
         }
         self._library: Any = library
         if openai:

@@ -25,14 +25,15 @@ class Wire(httpx2.BaseTransport):
 
     Args:
         heartbeat: called every few seconds while an answer is awaited.
-        keyed: whether there is a key to send; what a client sends in its place is not sent.
+        key: to send with each call; empty for none. The clients know none, so that nothing of theirs can show it.
         max_bytes: largest answer; of a larger one, one byte more is handed on, by which it is known.
     """
 
-    def __init__(self, heartbeat: Callable[[], None], keyed: bool, max_bytes: int) -> None:
+    def __init__(self, heartbeat: Callable[[], None], key: str, max_bytes: int) -> None:
         self._heartbeat = heartbeat
         self._max_bytes = max_bytes
-        self._sent = _SENT | {"authorization"} if keyed else _SENT
+        self._own = [(b"Accept-Encoding", b"identity"), (b"Connection", b"close")]
+        self._own += [(b"Authorization", f"Bearer {key}".encode())] if key else []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """The whole answer to a request.
@@ -42,12 +43,12 @@ class Wire(httpx2.BaseTransport):
             httpx2.NetworkError: it was lost on the way, or half of it.
         """
         deadline = time.monotonic() + request.extensions["timeout"]["read"]
-        kept = [(name, value) for name, value in request.headers.raw if name.decode("latin-1").lower() in self._sent]
+        kept = [(name, value) for name, value in request.headers.raw if name.decode("latin-1").lower() in _SENT]
         url = request.url
         asked = httpcore2.Request(
             request.method,
             httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-            headers=[*kept, (b"Accept-Encoding", b"identity"), (b"Connection", b"close")],
+            headers=[*kept, *self._own],
             content=request.read(),
         )
         try:
