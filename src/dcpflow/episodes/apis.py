@@ -216,7 +216,7 @@ class Anthropic:
                     kept.append(_tool_use(uses[-1]))
                 case {"type": "thinking" | "redacted_thinking"}:
                     kept.append(block)
-                case {"type": str()}:
+                case {"type": str(kind)} if kind not in ("text", "tool_use"):
                     pass
                 case _:
                     raise Unreadable("a block of its content has no type, or not what goes with it")

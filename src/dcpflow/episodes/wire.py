@@ -7,6 +7,7 @@ meant. No thread is needed, and no connection outlives its call: the process for
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import time
 from collections.abc import Callable, Iterable
@@ -107,17 +108,17 @@ class _Stream(httpcore2.NetworkStream):
         self._stream = stream
         self._heartbeat = heartbeat
         self._deadline = deadline
+        self._beat = time.monotonic()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """What comes next, until the deadline."""
-        while True:
-            seconds = min(SLICE_SECONDS, _left(self._deadline))
-            try:
-                return self._stream.read(max_bytes, seconds)
-            except httpcore2.ReadTimeout:
-                if time.monotonic() >= self._deadline:
-                    raise
-            self._heartbeat()
+        """What comes next, until the deadline, also of what comes a byte at a time."""
+        while (now := time.monotonic()) < self._deadline:
+            if now - self._beat >= SLICE_SECONDS:
+                self._beat = now
+                self._heartbeat()
+            with contextlib.suppress(httpcore2.ReadTimeout):
+                return self._stream.read(max_bytes, min(SLICE_SECONDS, _left(self._deadline)))
+        raise httpcore2.ReadTimeout("the deadline has passed")
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send all of it, or what the other side takes until the deadline."""
