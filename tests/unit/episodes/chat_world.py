@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.chat import Clock, chat
+from dcpflow.episodes.chat import chat
 from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.session import Api, Session
+from dcpflow.episodes.timing import Clock
 from dcpflow.records import canonical
 from dcpflow.records.calls import Prices
 from dcpflow.records.journal import Journal
