@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +37,17 @@ class Server:
     paths: list[str] = field(default_factory=list)
 
 
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *_: object) -> None:
+        """A client that has gone is what some tests are about."""
+
+
 @contextlib.contextmanager
-def playing(*script: Played) -> Iterator[Server]:
-    """Serve a script."""
+def playing(*script: Played, context: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve a script; over TLS, for the host ``localhost``, if there is a context."""
 
     class OneCall(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -53,10 +62,12 @@ def playing(*script: Played) -> Iterator[Server]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), OneCall) as http:
-        http.daemon_threads = True
-        http.block_on_close = False
-        server = Server(f"http://127.0.0.1:{http.server_address[1]}/v1", list(script))
+    with _Http(("127.0.0.1", 0), OneCall) as http:
+        place = f"http://127.0.0.1:{http.server_address[1]}/v1"
+        if context is not None:
+            http.socket = context.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
+            place = f"https://localhost:{http.server_address[1]}/v1"
+        server = Server(place, list(script))
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import ssl
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from dcpflow.episodes import provider, wire
 from dcpflow.episodes.episode import outcome_of
@@ -19,7 +21,7 @@ from dcpflow.errors import UsageError
 from dcpflow.records import calls as records
 
 from .chat_world import COMMIT, EXPERIMENT, FINISH, KEY, Conversation, RealClock, World
-from .model_server import MODEL, Handler, answering, anthropic, calls, cut, dripping, openai
+from .model_server import MODEL, Handler, answering, anthropic, calls, cut, dripping, openai, playing
 
 FORMS: dict[str, Any] = {"openai": openai, "anthropic": anthropic}
 APIS = pytest.mark.parametrize("api", FORMS)
@@ -168,6 +170,31 @@ def test_the_job_shows_that_it_lives_during_a_long_call(
     monkeypatch.setattr(wire, "SLICE_SECONDS", 0.02)
     world.play(played, call_seconds=0.5)
     assert world.beats > 5
+
+
+# --- over TLS ----------------------------------------------------------------------------------------------
+
+
+def late(handler: Handler) -> None:
+    threading.Event().wait(0.3)
+    GOOD(handler)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_api_is_asked_over_tls_and_only_if_its_certificate_is_trusted(
+    world: World, trusted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    (trusted_ones := tmp_path / "authorities.pem").write_bytes(authority.cert_pem.bytes() if trusted else b"")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted_ones))
+    monkeypatch.setattr(wire, "SLICE_SECONDS", 0.02)
+    with playing(late, context=context) as server:
+        seen = world.play(base_url=server.base_url)
+    assert outcome(seen)[0] == ("artifact" if trusted else "infrastructure_invalid")
+    assert len(server.asked) == trusted
+    assert world.beats > 3 * trusted, "an answer that is read in slices is whole all the same"
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
