@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +67,8 @@ def test_fetching_is_offered_where_the_web_is() -> None:
     first["actions"][packet.ACTION] = packet.schema(WEB)
     names = [tool.name for tool in dialogue.tools(first)]
     assert names == ["experiment", "web_fetch", "commit", "finish"]
-    assert dialogue.json_schema(first)["properties"]["url"] == packet.schema(WEB)["properties"]["url"]
+    fetch = dialogue.json_schema(first)["anyOf"][1]
+    assert fetch["properties"] == {"action": {"const": "web_fetch"}, **packet.schema(WEB)["properties"]}
 
 
 def test_a_prompt_holds_all_that_the_first_message_says_but_for_the_seed() -> None:
@@ -99,13 +101,34 @@ def test_the_order_in_which_the_first_message_was_built_is_all_that_matters(word
     assert word(hello()) == word(json.loads(json.dumps(hello())))
 
 
-def test_the_json_schema_is_one_object_with_every_field_of_every_action() -> None:
-    schema = dialogue.json_schema(hello("affine"))
-    assert schema["properties"]["action"]["enum"] == ["experiment", "commit", "finish"]
-    assert (schema["type"], schema["required"]) == ("object", ["action"])
-    candidate = schema["properties"]["candidate"]["anyOf"]
-    assert len(candidate) == 2, "an experiment's candidate is something else than an artifact"
-    assert "anyOf" not in dialogue.json_schema(hello("sqlite_index"))["properties"]["candidate"]
+def test_the_json_schema_is_one_object_that_is_an_action_with_its_own_fields() -> None:
+    first = hello()
+    schema = dialogue.json_schema(first)
+    assert schema["type"] == "object"
+    actions = {one["properties"]["action"]["const"]: one for one in schema["anyOf"]}
+    assert list(actions) == ["experiment", "commit", "finish"]
+    assert actions["commit"]["properties"].keys() == {"action", "candidate", "quotes"}
+    assert actions["commit"]["required"] == ["action", "candidate"]
+    assert actions["finish"]["required"] == ["action"]
+    assert not any(one["additionalProperties"] for one in actions.values())
+
+
+@pytest.mark.parametrize(
+    ("answer", "fits"),
+    [
+        ({"action": "experiment", "candidate": "[]"}, True),
+        ({"action": "commit", "candidate": "{}", "quotes": {"a": "b"}}, True),
+        ({"action": "finish"}, True),
+        ({"action": "experiment"}, False),
+        ({"action": "finish", "candidate": "{}"}, False),
+        ({"action": "unheard-of"}, False),
+        ({"candidate": "{}"}, False),
+        ([], False),
+    ],
+    ids=str,
+)
+def test_the_json_schema_allows_what_the_channel_takes(answer: Any, fits: bool) -> None:
+    assert jsonschema.Draft202012Validator(dialogue.json_schema(hello())).is_valid(answer) is fits
 
 
 # --- what it says ------------------------------------------------------------------------------------------
