@@ -32,6 +32,9 @@ WAITED_OUT: Final = frozenset({"rate_limited", "server_error"})
 OF_THE_ACCOUNT: Final = frozenset({401, 402})
 """Statuses that say nothing of the episode: the key is not known, or there is no money left."""
 
+NO_MONEY: Final = b'"insufficient_quota"'
+"""With 429, OpenAI's word for the latter: to wait does not help."""
+
 _JOURNAL: Final = "the attempt's journal"
 
 
@@ -41,11 +44,19 @@ class CannotGoOn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """A call, what was answered if it can be acted on, and how long to wait before the next where the API says so."""
+    """One try.
+
+    Attributes:
+        call: as it is recorded.
+        answer: of the model, if it can be acted on.
+        retry_after: how long to wait before the next, where the API says so.
+        of_the_account: whether it failed for a reason that is the account's.
+    """
 
     call: Call
     answer: Answer | None = None
     retry_after: float | None = None
+    of_the_account: bool = False
 
 
 class Asking:
@@ -110,21 +121,22 @@ class Asking:
             if tried.answer is not None:
                 self._size = len(sent)
                 return None if foreign([call], self._model, self._session.model_id) else tried.answer
-            if call.fault in WAITED_OUT:
+            if tried.of_the_account:
+                if not recalled:
+                    raise UsageError(
+                        f"the API of the model refuses all calls: {self.error:.200}",
+                        "Check the key and the account, and run snakemake again: the episode goes on where it stopped",
+                    )
+            elif call.fault in WAITED_OUT:
                 waits += 1
                 if not self._rest(self._backoff(waits, tried.retry_after)):
                     return None
             elif call.fault == MALFORMED and not unread:
                 unread += 1
-            elif call.status not in OF_THE_ACCOUNT:
+            else:
                 if call.fault == "timeout" and self._time.left <= 0:
                     self._channel.cut_off("wall_seconds")
                 return None
-            elif not recalled:
-                raise UsageError(
-                    f"the API of the model refuses all calls: {self.error:.200}",
-                    "Check the key and the account, and run snakemake again: the episode goes on where it stopped",
-                )
 
     @property
     def _answered(self) -> int:
@@ -229,7 +241,8 @@ class Asking:
             else:
                 counts = (answer.input_tokens, answer.cached_tokens, answer.output_tokens)
                 return _Tried(Call(request, status, "", answer.model, *counts, response), answer)
-        return _Tried(Call(request, status, fault, "", 0, 0, 0, response), None, retry_after)
+        account = status in OF_THE_ACCOUNT or (status == 429 and NO_MONEY in data)
+        return _Tried(Call(request, status, fault, "", 0, 0, 0, response), None, retry_after, account)
 
     def _without_key(self, body: bytes) -> bytes:
         """What the API has sent; if that holds the key, in whichever spelling, the same JSON or text without it."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpflow.agents import dialogue
+from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes.channel import Channel
 from dcpflow.records import packet
 from dcpflow.tasks import load_task
@@ -129,6 +133,15 @@ def test_the_json_schema_is_one_object_that_is_an_action_with_its_own_fields() -
 )
 def test_the_json_schema_allows_what_the_channel_takes(answer: Any, fits: bool) -> None:
     assert jsonschema.Draft202012Validator(dialogue.json_schema(hello())).is_valid(answer) is fits
+
+
+def test_what_is_registered_of_these_words_is_all_of_them() -> None:
+    """The source of this one file is registered: nothing that it says may come from another one."""
+    tree = ast.parse(Path(dialogue.__file__).read_bytes())
+    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    named |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in named} <= set(sys.stdlib_module_names)
+    assert agent_sources({"kind": "chat"}).keys() == {"dialogue.py"}
 
 
 # --- what it says ------------------------------------------------------------------------------------------

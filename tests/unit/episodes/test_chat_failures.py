@@ -209,14 +209,17 @@ def test_a_request_that_the_api_refuses_ends_the_conversation(world: World, api:
     assert b"not now" in seen.ending.stderr
 
 
-@pytest.mark.parametrize("status", [401, 402])
+@pytest.mark.parametrize(
+    ("status", "code", "fault"),
+    [(401, "invalid_key", "refused"), (402, "billing", "refused"), (429, "insufficient_quota", "rate_limited")],
+)
 def test_where_the_account_is_refused_nothing_is_recorded_and_the_run_goes_on_afterwards(
-    world: World, status: int
+    world: World, status: int, code: str, fault: str
 ) -> None:
     with pytest.raises(UsageError, match="not now"):
-        world.play(ACTED, answering(ERROR, status))
+        world.play(ACTED, answering({"error": {"message": "not now", "code": code}}, status))
     seen = world.play(GOOD)
-    assert seen.faults == ["", "refused", ""]
+    assert (seen.faults, seen.slept) == (["", fault, ""], [])
     assert (outcome(seen)[0], seen.channel.usage["experiments"]) == ("artifact", 1)
 
 
