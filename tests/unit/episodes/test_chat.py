@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -362,3 +363,13 @@ def test_an_answer_of_another_model_ends_it_before_it_acts(world: World) -> None
 def test_an_answer_that_names_no_model_is_another_s(world: World) -> None:
     seen = world.play(answering(openai("", COMMIT, model=None)))
     assert (seen.channel.candidates, [call.model for call in seen.ending.calls]) == ([], [""])
+
+
+@APIS
+def test_a_client_that_is_not_installed_is_named_with_the_extra_that_brings_it(
+    world: World, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, api, None)
+    with pytest.raises(UsageError, match=r"pip install 'dcpflow\[chat\]'") as caught:
+        world.play(api=api)
+    assert api in str(caught.value)
