@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from dcpflow.episodes.live_web import Recorder
 
 NO_PACKET = Packet()
+NO_ANSWER = {
+    "timeout": "a call to the model was not answered in time",
+    "refused": "the API did not carry out a call to the model",
+    "malformed": "an answer of the model's API could not be understood",
+}
 BUDGETS = ("experiments", "candidates", "wall_seconds", "message_bytes", "candidate_bytes")
 
 
@@ -292,6 +297,9 @@ def _how_it_ended(channel: Channel, ending: Ending) -> str:
     if channel.finished:
         return "the agent finished without committing a candidate"
     if ending.exit_code is None:
+        last = ending.calls[-1].fault if ending.calls else ""
+        if last in NO_ANSWER:
+            return NO_ANSWER[last]
         return "the agent closed its output without committing a candidate"
     return f"the agent ended with exit code {ending.exit_code} without committing a candidate"
 

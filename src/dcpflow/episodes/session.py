@@ -11,6 +11,26 @@ from dcpflow.records.journal import Journal
 from dcpflow.records.objects import ObjectStore
 
 
+@dataclass
+class Pace:
+    """Keeps the calls of one process apart.
+
+    Attributes:
+        last: when it called last, in seconds of a clock that never goes back; None before the first.
+    """
+
+    last: float | None = None
+
+    def wait(self, now: float, per_minute: float) -> float:
+        """Seconds until the next call may begin.
+
+        Args:
+            now: the time.
+            per_minute: most calls of this process.
+        """
+        return 0.0 if self.last is None else max(0.0, self.last + 60 / per_minute - now)
+
+
 @dataclass(frozen=True)
 class Api:
     """What is not registered of a model behind an API: what it costs, and what opens it.
@@ -20,12 +40,14 @@ class Api:
         prices: of a million tokens.
         max_usd: most that one episode may cost, or None.
         requests_per_minute: this job's share of the registered rate.
+        pace: when this job has called last, in whichever episode.
     """
 
     key: str = field(default="", repr=False)
     prices: Prices = field(default_factory=Prices)
     max_usd: float | None = None
     requests_per_minute: float = 600.0
+    pace: Pace = field(default_factory=Pace, repr=False, compare=False)
 
     def redacted(self, text: str) -> str:
         """Text of the provider's or the agent's, without the key."""
