@@ -254,13 +254,12 @@ def private_isolation(context: Context) -> Finding:
 def models_registered(context: Context) -> Finding:
     """Who answered: the registered models alone, by what the API said in each call; else the episode is a breach of
     the contract, and no other episode with an artifact is."""
-    agent, episodes = context.config.agent, context.view.episodes
-    if agent.model is None:
+    agent, episodes = context.view.registered.config("agent"), context.view.episodes
+    if "model" not in agent:
         return PASS, "the agent asks no model through dcpflow", ()
-    model = agent.model.model_dump()
     odd = []
     for episode in episodes:
-        strangers = foreign(episode.calls, model, agent.model_id)
+        strangers = foreign(episode.calls, agent["model"], agent["model_id"])
         breach = episode.record.outcome == "execution_contract_violation"
         if bool(strangers) != breach and (strangers or episode.record.candidates):
             odd.append(str(episode.key))
