@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
+
+    command = commands.add_parser("init", help="write a project of your own, which runs as it stands")
+    command.add_argument("folder", type=Path, help="where to; other files may be there")
+    command.set_defaults(run=_init)
 
     _add_cases(commands)
 
@@ -232,6 +237,24 @@ def _bad_usage(error: UsageError) -> int:
     """Tell an error of the call itself, as the argument parser does: exit code 2."""
     print(f"dcpflow: {error}", file=sys.stderr)
     return 2
+
+
+def _init(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.new_project import new_project  # noqa: PLC0415
+
+    try:
+        new_project(options.folder)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"wrote  {options.folder}: an audit that runs as it stands; see its README.md",
+        f"next   cd {shlex.quote(str(options.folder))}",
+        "       dcpflow doctor",
+        "       snakemake --cores 2 results/decision.json",
+        "       dcpflow show",
+        sep="\n",
+    )
+    return None
 
 
 def _task_new(options: argparse.Namespace) -> int | None:
