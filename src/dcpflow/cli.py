@@ -42,6 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cores", default="all", help="a number, or all")
     command.set_defaults(run=_preflight)
 
+    command = commands.add_parser(
+        "doctor", parents=[audit], help="try all that an audit needs, before it costs anything; exit 1 where it fails"
+    )
+    command.set_defaults(run=_doctor)
+
     command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
     command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
     command.set_defaults(run=_show)
@@ -154,6 +159,19 @@ def _preflight(options: argparse.Namespace) -> None:
     from dcpflow.stages.preflight import describe  # noqa: PLC0415
 
     print(describe(_audit(options), options.cores), flush=True)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from dcpflow.report.screen import plain  # noqa: PLC0415
+    from dcpflow.stages.doctor import examine  # noqa: PLC0415
+
+    well = True
+    for found in examine(options.configfile, options.config):
+        well &= found.ok
+        text = f"{found.detail}. {found.remedy}" if found.remedy else found.detail
+        mark = "ok  " if found.ok else "FAIL"
+        print(f"{mark}  {found.name:13}  {plain(text.replace(chr(10), '; '))}", flush=True)
+    return 0 if well else 1
 
 
 def _show(options: argparse.Namespace) -> None:
