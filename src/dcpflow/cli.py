@@ -51,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
     command.set_defaults(run=_show)
 
+    command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
+    command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
+    command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
+    command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
+    command.set_defaults(run=_transcript)
+
     command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
     command.add_argument(
         "path",
@@ -178,6 +184,18 @@ def _show(options: argparse.Namespace) -> None:
     from dcpflow.report import screen  # noqa: PLC0415
 
     print(screen.render(screen.read(options.decision or Path(_audit(options).results) / "decision.json")))
+
+
+def _transcript(options: argparse.Namespace) -> int | None:
+    from dcpflow.report import conversation  # noqa: PLC0415
+    from dcpflow.stages import transcript  # noqa: PLC0415
+
+    try:
+        found = transcript.find(options.results or Path(_audit(options).results), options.episode)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(conversation.raw(found) if options.json else conversation.render(found))
+    return None
 
 
 def _verify(options: argparse.Namespace) -> int:

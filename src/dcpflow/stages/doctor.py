@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -44,10 +44,10 @@ PATIENCE_SECONDS: Final = 120.0
 """How long the agent may think before its first request, where its episodes are not shorter."""
 CALLS: Final = 2
 """Most calls to a model before the first request."""
-EPISODE_BYTES: Final = 64 * 1024
-"""What an episode of a small agent takes on the disk with all that follows from it, several times over."""
+EPISODE_BYTES: Final = 256 * 1024
+"""Four times what an episode of the built-in agents takes on the disk, with all that follows from it."""
 CALL_BYTES: Final = 64 * 1024
-"""The same for a call to a model."""
+"""What the answer to a call of a model is not expected to exceed."""
 TOLD: Final = 300
 CLIENTS: Final = {"openai": "openai", "anthropic": "anthropic"}
 
@@ -100,7 +100,7 @@ def examine(configfiles: Sequence[Path] = (), settings: Sequence[str] = ()) -> I
         yield from _asked(audit, isolation, folder)
 
 
-def _looked(name: str, audit: Workflow, look: Any) -> Finding:
+def _looked(name: str, audit: Workflow, look: Callable[[Workflow], str]) -> Finding:
     try:
         return Finding(name, True, look(audit))
     except DcpflowError as error:
@@ -172,7 +172,7 @@ def _disk(audit: Workflow) -> str:
     model = audit.config.agent.model
     need = _episodes(audit) * (EPISODE_BYTES + (model.calls * CALL_BYTES if model else 0))
     free = shutil.disk_usage(_standing(Path(audit.results))).free
-    told = f"{free / 1e9:.1f} GB free for {audit.results}, at most about {need / 1e9:.2f} GB needed"
+    told = f"{free / 1e9:.1f} GB free for {audit.results}, about {need / 1e6:.0f} MB needed at most"
     if free < need:
         raise UsageError(told, "Make room, or set execution.results to a folder on a larger disk")
     return told
@@ -239,7 +239,11 @@ def _asked(audit: Workflow, isolation: Isolation, folder: Path) -> Iterator[Find
     if model is not None:
         key = os.environ.get(model.key_variable or "", "")
         api = Api(key, Prices.of(config.budget.model_dump()), config.budget.max_usd_per_episode)
-    channel, ending = _answers(audit, isolation, folder, api)
+    try:
+        channel, ending = _answers(audit, isolation, folder, api)
+    except DcpflowError as error:
+        yield Finding("answer", False, api.redacted(error.problem), error.remedy)
+        return
     answered = [call for call in ending.calls if not call.fault]
     cost = sum(map(api.prices.of_call, ending.calls))
     spent = f", {sum(call.tokens for call in ending.calls)} tokens, {cost:.4f} USD" if ending.calls else ""
