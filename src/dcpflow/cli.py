@@ -14,6 +14,7 @@ from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    from dcpflow.stages.new_task import NewTask
     from dcpflow.stages.workflow import Workflow
 
 
@@ -47,27 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=_doctor)
 
-    command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
-    command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
-    command.set_defaults(run=_show)
-
-    command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
-    command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
-    command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
-    command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
-    command.set_defaults(run=_transcript)
-
-    command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
-    command.add_argument(
-        "path",
-        type=Path,
-        nargs="?",
-        help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
-    )
-    command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
-    command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
-    command.add_argument("--json", action="store_true", help="for programs")
-    command.set_defaults(run=_verify)
+    _add_looking(commands, audit)
 
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
@@ -106,6 +87,30 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--earlier", type=Path, nargs="+", required=True)
     command.set_defaults(run=_run_replacement)
     return parser
+
+
+def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
+    command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
+    command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
+    command.set_defaults(run=_show)
+
+    command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
+    command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
+    command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
+    command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
+    command.set_defaults(run=_transcript)
+
+    command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
+    )
+    command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_verify)
 
 
 def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -305,12 +310,19 @@ def _task_new(options: argparse.Namespace) -> int | None:
         f"       {made.config}: its audit",
         f"       {made.nonce}: the secret of this audit; git ignores it, and nobody else should have it",
         f"       {made.test}: its test",
-        f"next   .venv/bin/dcpflow task check --configfile {made.config}",
-        f"       .venv/bin/python -m pytest {made.test}",
-        f"       make audit CONFIG={made.config}",
+        *(f"{'' if number else 'next':7}{command}" for number, command in enumerate(_after(made))),
         sep="\n",
     )
     return None
+
+
+def _after(made: NewTask) -> list[str]:
+    """The commands for a new task, as they are given in a checkout, which has a Makefile, or in a project."""
+    programs, audit = "", f"snakemake --cores all --configfile {made.config}"
+    if Path("Makefile").is_file():
+        programs, audit = ".venv/bin/", f"make audit CONFIG={made.config}"
+    check, test = f"{programs}dcpflow task check --configfile {made.config}", f"{programs}python -m pytest {made.test}"
+    return [check, test, audit]
 
 
 def _task_check(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """One episode as a conversation that can be read: who said what, what came of it, and what its model was asked.
 
-All of it can hold anything that an agent or a model has written. Nothing of it reaches a terminal that is not printable,
-and what is long is cut. Keys are in none of it, for they are in no record.
+All of it can hold anything that an agent or a model has written. Nothing of it reaches a terminal that is not
+printable, and what is long is cut. Keys are in none of it, for they are in no record.
 """
 
 from __future__ import annotations
@@ -149,4 +149,5 @@ def _call(call: Call) -> str:
         status = f", HTTP status {call.status}" if call.status else ""
         return f"{call.fault}{status}"
     cached = f", {call.cached_tokens} of them cached" if call.cached_tokens else ""
-    return f"{call.model or 'a model without a name'}: {call.input_tokens} tokens read{cached}, {call.output_tokens} written"
+    name = call.model or "a model without a name"
+    return f"{name}: {call.input_tokens} tokens read{cached}, {call.output_tokens} written"

@@ -41,8 +41,10 @@ REQUESTS = st.fixed_dictionaries(
     optional={"candidate": st.just("plan") | TEXT | ANYTHING, "quotes": QUOTES, "url": TEXT | ANYTHING},
 )
 MUTILATED = st.tuples(REQUESTS, st.sampled_from(["id", "action", "candidate", "url", "quotes", "more"]), ANYTHING).map(
-    lambda drawn: {name: value for name, value in drawn[0].items() if name != drawn[1]}
-    | ({"more": drawn[2]} if drawn[1] == "more" else {})
+    lambda drawn: (
+        {name: value for name, value in drawn[0].items() if name != drawn[1]}
+        | ({"more": drawn[2]} if drawn[1] == "more" else {})
+    )
 )
 
 

@@ -190,7 +190,11 @@ STREAMED_ANTHROPIC = stream(
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "I measure "}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "first."}},
     {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "name": "experiment"}},
-    {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"candidate": '}},
+    {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "input_json_delta", "partial_json": '{"candidate": '},
+    },
     {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '"p"}'}},
 )
 STREAMED_OPENAI = stream(
@@ -210,7 +214,7 @@ STREAMED_OPENAI = stream(
         json.dumps(RESPONSES).encode(),
         STREAMED_ANTHROPIC,
         STREAMED_OPENAI,
-        stream({"type": "response.output_text.delta", "delta": "I"}, {"type": "response.completed", "response": RESPONSES}),
+        stream({"type": "response.created"}, {"type": "response.completed", "response": RESPONSES}),
     ],
     ids=["openai", "anthropic", "responses", "streamed anthropic", "streamed openai", "streamed responses"],
 )
@@ -236,7 +240,9 @@ def test_bodies_of_no_form_give_nothing_or_little_and_never_fail(value: Any) -> 
         assert all(isinstance(one.text, str) for one in words.of_answer(body))
 
 
-def test_calls_are_shown_with_model_tokens_fault_and_words(audit_copy: Audit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calls_are_shown_with_model_tokens_fault_and_words(
+    audit_copy: Audit, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As a record holds them: by digest, the answers among the objects."""
     job = audit_copy.job
     objects, key = ObjectStore(job.layout.objects), EpisodeKey("challengers", 2, "withheld")
