@@ -250,16 +250,17 @@ def private_isolation(context: Context) -> Finding:
     return *_verdict(odd, f"all {tried} ways out that the probe tried were refused, in every job"), view.episodes
 
 
-@_check("core", EVERY_HIT)
+@_check("core", CORE_ONLY)
 def models_registered(context: Context) -> Finding:
     """Who answered: the registered models alone, by what the API said in each call; else the episode is a breach of
     the contract, and no other episode with an artifact is."""
     agent, episodes = context.view.registered.config("agent"), context.view.episodes
-    if "model" not in agent:
+    model = agent.get("model")
+    if model is None:
         return PASS, "the agent asks no model through dcpflow", ()
     odd = []
     for episode in episodes:
-        strangers = foreign(episode.calls, agent["model"], agent["model_id"])
+        strangers = foreign(episode.calls, model, agent["model_id"])
         breach = episode.record.outcome == "execution_contract_violation"
         if bool(strangers) != breach and (strangers or episode.record.candidates):
             odd.append(str(episode.key))

@@ -147,7 +147,7 @@ def _key(audit: Workflow) -> str:
         return "no model is asked through dcpflow"
     if model.key_variable is None:
         return "agent.model.key_variable names none"
-    if not os.environ.get(model.key_variable):
+    if not os.environ.get(model.key_variable, "").strip():
         raise UsageError(f"the environment variable {model.key_variable} is not set", "Set it to the API key")
     return f"{model.key_variable} is set"
 
@@ -237,7 +237,7 @@ def _asked(audit: Workflow, isolation: Isolation, folder: Path) -> Iterator[Find
     model = config.agent.model
     api = Api()
     if model is not None:
-        key = os.environ.get(model.key_variable or "", "")
+        key = os.environ.get(model.key_variable or "", "").strip()
         api = Api(key, Prices.of(config.budget.model_dump()), config.budget.max_usd_per_episode)
     try:
         channel, ending = _answers(audit, isolation, folder, api)

@@ -152,3 +152,11 @@ def test_the_conda_environment_of_a_project_installs_the_version_that_it_names(e
     assert said["project"].endswith(f"--no-deps --requirement {empty.resolve()}/mine/requirements.txt")
     assert said["checkout"].endswith(f"--no-deps --no-build-isolation --editable {ROOT}")
     assert Path("mine/requirements.txt").read_text().startswith("dcpflow==")
+
+
+def test_the_fragments_of_the_readme_are_valid_over_the_default_configuration() -> None:
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("}` |")]
+    fragments = [yaml.safe_load(row.rsplit("| `", 1)[1].removesuffix("` |")) for row in rows]
+    assert [fragment["agent"]["kind"] for fragment in fragments] == ["builtin", "command", "mcp", "chat"]
+    for fragment in fragments:
+        assert load(fragment).agent.kind == fragment["agent"]["kind"]
