@@ -372,6 +372,9 @@ def _nonce(options: argparse.Namespace) -> None:
 def _config_docs(options: argparse.Namespace) -> int:
     from dcpflow.stages import config_docs  # noqa: PLC0415
 
+    if not Path("src", "dcpflow").is_dir():
+        problem = "the files of a configuration are rendered in a checkout of dcpflow's repository alone"
+        return _bad_usage(UsageError(problem, "In a project of your own config.yaml is yours"))
     if options.write:
         config_docs.write(options.folder)
         return 0

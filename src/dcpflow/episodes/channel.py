@@ -5,7 +5,7 @@ sends can be anything: whatever is not understood gets an error answer, is recor
 
 ``messages/`` holds the JSON Schemas of all lines. What they reject is rejected here by hand, which a test holds equal:
 the words of a refusal are part of the record and have to replay alike under any version of a library, and importing one
-takes longer than an episode of a small agent.
+takes about as long as an episode of a small agent.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from dcpflow.records.journal import Journal
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
 from dcpflow.stages import configuration
-from dcpflow.stages.preflight import in_words, open_sandbox
+from dcpflow.stages.preflight import cost_in_words, in_words, open_sandbox
 from dcpflow.stages.seal import new_nonce
 from dcpflow.stages.workflow import Workflow
 from dcpflow.tasks import conformance, load_task
@@ -154,18 +154,10 @@ def _key(audit: Workflow) -> str:
 
 def _prices(audit: Workflow) -> str:
     model, budget = audit.config.agent.model, audit.config.budget
-    if model is None:
-        return "no model is asked through dcpflow: nothing to pay"
-    if not (budget.input_usd or budget.output_usd):
-        if urlsplit(model.base_url).hostname in ("localhost", "127.0.0.1", "::1"):
-            return "none given, for a model on this machine"
+    here = model is not None and urlsplit(model.base_url).hostname in ("localhost", "127.0.0.1", "::1")
+    if model is not None and not here and not (budget.input_usd or budget.output_usd):
         raise UsageError("the prices of the model are missing", "Give budget.input_usd and budget.output_usd")
-    prices = f"{budget.input_usd:g} USD to read and {budget.output_usd:g} to write a million tokens"
-    if budget.max_usd is not None:
-        return f"{prices}; at most {budget.max_usd:g} USD"
-    if budget.max_usd_per_episode is not None:
-        return f"{prices}; at most {budget.max_usd_per_episode * _episodes(audit):g} USD for all episodes"
-    return f"{prices}; no limit (budget.max_usd)"
+    return cost_in_words(audit.config, _episodes(audit))
 
 
 def _disk(audit: Workflow) -> str:

@@ -11,6 +11,7 @@ from dcpflow.agents import launch_spec
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation
 from dcpflow.protocol.advice import registration_warnings
+from dcpflow.protocol.config import Config
 from dcpflow.protocol.registered import to_registration
 from dcpflow.records import plan
 from dcpflow.records.layout import Layout
@@ -49,13 +50,33 @@ def describe(audit: Workflow, cores: str) -> str:
         *_web(audit.parts["information"].get("web")),
         f"isolation  {isolation}",
         f"time       about {seconds:.0f} s on {workers} cores, if episodes are as short as the default audit's",
-        "cost       none: the built-in agent calls no paid service",
+        f"cost       {cost_in_words(config, episodes)}",
         f"results    {audit.results}/decision.json",
     ]
     lines += [f"warning    {warning}" for warning in registration_warnings(to_registration(config))]
     if standing:
         lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
     return "\n".join(lines)
+
+
+def cost_in_words(config: Config, episodes: int) -> str:
+    """What an audit may cost.
+
+    Args:
+        config: its configuration.
+        episodes: how many it has, without replacements.
+    """
+    budget = config.budget
+    if config.agent.model is None:
+        return "none: the agent calls no paid service"
+    if not (budget.input_usd or budget.output_usd):
+        return "none that is known: no prices are given"
+    prices = f"{budget.input_usd:g} USD to read and {budget.output_usd:g} to write a million tokens"
+    if budget.max_usd is not None:
+        return f"{prices}; at most {budget.max_usd:g} USD"
+    if budget.max_usd_per_episode is not None:
+        return f"{prices}; at most {budget.max_usd_per_episode * episodes:g} USD for all episodes"
+    return f"{prices}; no limit (budget.max_usd)"
 
 
 def _web(web: Mapping[str, Any] | None) -> list[str]:

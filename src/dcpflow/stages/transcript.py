@@ -30,6 +30,8 @@ def find(results: Path, episode: str) -> Conversation:
         EvidenceError: there is no record of it, or it was altered.
     """
     key = key_of(episode)
+    if not results.is_file() and not Layout(results).registration.is_dir():
+        raise UsageError(f"nothing has run in {results} yet", "Run snakemake first, or name another folder: --results")
     layout = audit.open_bundle(results).layout if results.is_file() else Layout(results)
     store = EpisodeStore(layout.store, registration.read_contract(layout.registration).digest)
     data = store.committed(key)

@@ -123,6 +123,18 @@ def test_a_second_init_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]
     assert contents(Path("mine")) == before
 
 
+@pytest.mark.parametrize("command", [["config-docs", "--write"], ["cases"]])
+def test_commands_for_the_repository_leave_a_project_alone(
+    empty: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One would replace the project's configuration by the default one, the other take its audit for the default."""
+    main(["init", "."])
+    before = contents(empty)
+    assert main(command) == 2
+    assert "checkout of dcpflow's repository" in capsys.readouterr().err
+    assert contents(empty) == before
+
+
 def test_a_file_where_a_folder_must_be_leaves_nothing_half_written(
     empty: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,11 @@ def test_an_episode_that_was_not_run_is_one_line(finished_audit: Audit, capsys: 
     assert main(["transcript", "pairs/1", "--results", str(finished_audit.results)]) == 2
 
 
+def test_before_a_run_it_is_told_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transcript", "target", "--results", str(tmp_path / "results")]) == 2
+    assert "nothing has run in" in capsys.readouterr().err
+
+
 # --- hostile agents and models -----------------------------------------------------------------------------
 
 
