@@ -42,14 +42,13 @@ from dcpflow.tasks import conformance, load_task
 
 PATIENCE_SECONDS: Final = 120.0
 """How long the agent may think before its first request, where its episodes are not shorter."""
-CALLS: Final = 2
-"""Most calls to a model before the first request."""
+CALLS: Final = {"chat": 2, "command": 10, "mcp": 10}
+"""Most calls to a model before the first request, by the agent's kind: host programs ask for titles and the like."""
 EPISODE_BYTES: Final = 256 * 1024
 """Four times what an episode of the built-in agents takes on the disk, with all that follows from it."""
 CALL_BYTES: Final = 64 * 1024
 """What the answer to a call of a model is not expected to exceed."""
 TOLD: Final = 300
-CLIENTS: Final = {"openai": "openai", "anthropic": "anthropic"}
 
 
 class Finding(NamedTuple):
@@ -133,12 +132,12 @@ def _program(audit: Workflow) -> str:
 
 def _libraries(audit: Workflow) -> str:
     agent = audit.config.agent
-    if agent.kind != "chat" or not agent.model:
+    needed = {"chat": str(agent.model.api) if agent.model else "", "mcp": "mcp"}.get(agent.kind)
+    if not needed:
         return "no further ones are needed"
-    client = CLIENTS[agent.model.api]
-    if find_spec(client) is None:
-        raise UsageError(f"the client {client} is not installed", "python3 -m pip install 'dcpflow[chat]'")
-    return f"{client} is there"
+    if find_spec(needed) is None:
+        raise UsageError(f"the library {needed} is not installed", f"python3 -m pip install 'dcpflow[{agent.kind}]'")
+    return f"{needed} is there"
 
 
 def _key(audit: Workflow) -> str:
@@ -269,7 +268,7 @@ def _answers(audit: Workflow, isolation: Isolation, folder: Path, api: Api) -> t
         objects=ObjectStore(folder / "objects"),
         seed=first["seed"],
         model_id=agent["model_id"],
-        model=model | {"calls": min(model["calls"], CALLS)} if model else None,
+        model=model | {"calls": min(model["calls"], CALLS[agent["kind"]])} if model else None,
         api=api,
     )
     spec = launch_spec(agent)
@@ -290,9 +289,11 @@ def _why(channel: FirstTurn, ending: Ending, api: Api) -> str:
     also = f"; it wrote: {said}" if said else ""
     if not ending.started:
         return f"the agent's program could not be started{also}"
-    if faults := [call.fault for call in ending.calls if call.fault]:
-        status = next(call.status for call in reversed(ending.calls) if call.fault)
-        return f"a call to the model failed: {faults[-1]}{f', HTTP status {status}' if status else ''}{also}"
+    if failed := [call for call in ending.calls if call.fault]:
+        fault, status = failed[-1].fault, failed[-1].status
+        # a chat has no standard error of its own, and says there what it heard
+        told = said if said.startswith(fault) else f"{fault}{f', HTTP status {status}' if status else ''}{also}"
+        return f"a call to the model failed: {told}"
     if channel.usage["bad_messages"]:
         return f"the agent's first line was not understood: {channel.transcript[-1]['line'][:TOLD]}{also}"
     if channel.limits_hit:
@@ -304,7 +305,7 @@ def _why(channel: FirstTurn, ending: Ending, api: Api) -> str:
 def _mend(kind: str) -> str:
     if kind == "chat":
         return "Check agent.model: base_url, requested, and the key"
-    return "Try its command by hand on a recorded hello; docs/agent-protocol.md says what it must write"
+    return "docs/agent-protocol.md says what it is given and must write"
 
 
 def _identity(model: dict[str, Any], model_id: str, ending: Ending) -> Finding:
