@@ -14,7 +14,7 @@ CARRIED = "workflow"
 
 def files(root: Path) -> dict[str, Path]:
     """Each file below these names, by its path from a folder that holds them."""
-    found = {}
+    found: dict[str, Path] = {}
     for name in NAMES:
         top = root / name
         paths = sorted(top.rglob("*")) if top.is_dir() else [top]
