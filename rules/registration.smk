@@ -13,8 +13,9 @@ rule seal_task:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        task=AUDIT.section("task"),
-        limits=AUDIT.section("limits"),
+        # functions, since what is registered may hold braces, which Snakemake would take for wildcards
+        task=lambda _: AUDIT.section("task"),
+        limits=lambda _: AUDIT.section("limits"),
         sources=SOURCES,
     message:
         "sealing the task: public material, hidden state, sealed units, commitments"
@@ -36,7 +37,7 @@ rule freeze_contract:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        contract=AUDIT.contract,
+        contract=lambda _: AUDIT.contract,
         sources=SOURCES,
     message:
         "freezing the contract: what an episode is"
@@ -58,8 +59,8 @@ rule register:
     conda:
         "../envs/dcpflow.yaml"
     params:
-        design=AUDIT.section("design"),
-        thresholds=AUDIT.section("thresholds"),
+        design=lambda _: AUDIT.section("design"),
+        thresholds=lambda _: AUDIT.section("thresholds"),
     message:
         "registering the audit: counts and thresholds are fixed before any episode"
     shell:

@@ -23,7 +23,7 @@ import yaml
 
 from dcpflow.episodes import sandbox
 from dcpflow.records.registration import CONTRACT_PARTS
-from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal
+from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal, shipped
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.workflow import Workflow
 
@@ -216,6 +216,33 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return folder
 
     return made
+
+
+@pytest.fixture(scope="session")
+def installed(made_once: Callable[..., Path]) -> Path:
+    """What a wheel of this checkout installs, as a folder for ``PYTHONPATH``: without the checkout around it."""
+    return made_once("wheel", _install) / "installed"
+
+
+def _install(folder: Path) -> None:
+    """By way of the source distribution, which has to hold all that a wheel is made of."""
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "src", *shipped.NAMES):
+        (source / name).parent.mkdir(exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy2(ROOT / name, source / name)
+
+    def build(what: str, where: Path) -> Path:
+        backend = f"from setuptools.build_meta import *; build_{what}({str(folder)!r})"
+        subprocess.run([sys.executable, "-c", backend], cwd=where, check=True, capture_output=True)
+        return next(folder.glob("*.tar.gz" if what == "sdist" else "*.whl"))
+
+    shutil.unpack_archive(build("sdist", source), folder / "unpacked")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    shutil.unpack_archive(build("wheel", unpacked), folder / "installed", "zip")
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    from dcpflow.stages.new_task import NewTask
     from dcpflow.stages.workflow import Workflow
 
 
@@ -62,11 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="?",
         help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
+    command = commands.add_parser(
+        "doctor", parents=[audit], help="try all that an audit needs, before it costs anything; exit 1 where it fails"
     )
-    command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
-    command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
-    command.add_argument("--json", action="store_true", help="for programs")
-    command.set_defaults(run=_verify)
+    command.set_defaults(run=_doctor)
+
+    _add_looking(commands, audit)
 
     command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
     command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
@@ -75,6 +78,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
+
+    command = commands.add_parser("init", help="write a project of your own, which runs as it stands")
+    command.add_argument("folder", type=Path, help="where to; other files may be there")
+    command.set_defaults(run=_init)
 
     _add_cases(commands)
 
@@ -105,6 +112,30 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--earlier", type=Path, nargs="+", required=True)
     command.set_defaults(run=_run_replacement)
     return parser
+
+
+def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
+    command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
+    command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
+    command.set_defaults(run=_show)
+
+    command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
+    command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
+    command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
+    command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
+    command.set_defaults(run=_transcript)
+
+    command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
+    )
+    command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_verify)
 
 
 def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -166,6 +197,19 @@ def _preflight(options: argparse.Namespace) -> None:
     print(describe(_audit(options), options.cores), flush=True)
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from dcpflow.report.screen import plain  # noqa: PLC0415
+    from dcpflow.stages.doctor import examine  # noqa: PLC0415
+
+    well = True
+    for found in examine(options.configfile, options.config):
+        well &= found.ok
+        text = f"{found.detail}. {found.remedy}" if found.remedy else found.detail
+        mark = "ok  " if found.ok else "FAIL"
+        print(f"{mark}  {found.name:13}  {plain(text.replace(chr(10), '; '))}", flush=True)
+    return 0 if well else 1
+
+
 def _show(options: argparse.Namespace) -> None:
     from dcpflow.report import screen  # noqa: PLC0415
 
@@ -191,6 +235,18 @@ def _costs(options: argparse.Namespace) -> None:
     from dcpflow.stages import costs  # noqa: PLC0415
 
     print(costs.render(costs.read(options.results or Path(_audit(options).results))))
+
+
+def _transcript(options: argparse.Namespace) -> int | None:
+    from dcpflow.report import conversation  # noqa: PLC0415
+    from dcpflow.stages import transcript  # noqa: PLC0415
+
+    try:
+        found = transcript.find(options.results or Path(_audit(options).results), options.episode)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(conversation.raw(found) if options.json else conversation.render(found))
+    return None
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -270,6 +326,24 @@ def _bad_usage(error: UsageError) -> int:
     return 2
 
 
+def _init(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.new_project import new_project  # noqa: PLC0415
+
+    try:
+        new_project(options.folder)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"wrote  {options.folder}: an audit that runs as it stands; see its README.md",
+        f"next   cd {shlex.quote(str(options.folder))}",
+        "       dcpflow doctor",
+        "       snakemake --cores 2 results/decision.json",
+        "       dcpflow show",
+        sep="\n",
+    )
+    return None
+
+
 def _task_new(options: argparse.Namespace) -> int | None:
     from dcpflow.stages.new_task import new_task  # noqa: PLC0415
 
@@ -282,12 +356,19 @@ def _task_new(options: argparse.Namespace) -> int | None:
         f"       {made.config}: its audit",
         f"       {made.nonce}: the secret of this audit; git ignores it, and nobody else should have it",
         f"       {made.test}: its test",
-        f"next   .venv/bin/dcpflow task check --configfile {made.config}",
-        f"       .venv/bin/python -m pytest {made.test}",
-        f"       make audit CONFIG={made.config}",
+        *(f"{'' if number else 'next':7}{command}" for number, command in enumerate(_after(made))),
         sep="\n",
     )
     return None
+
+
+def _after(made: NewTask) -> list[str]:
+    """The commands for a new task, as they are given in a checkout, which has a Makefile, or in a project."""
+    programs, audit = "", f"snakemake --cores all --configfile {made.config}"
+    if Path("Makefile").is_file():
+        programs, audit = ".venv/bin/", f"make audit CONFIG={made.config}"
+    check, test = f"{programs}dcpflow task check --configfile {made.config}", f"{programs}python -m pytest {made.test}"
+    return [check, test, audit]
 
 
 def _task_check(options: argparse.Namespace) -> int:
@@ -337,6 +418,9 @@ def _nonce(options: argparse.Namespace) -> None:
 def _config_docs(options: argparse.Namespace) -> int:
     from dcpflow.stages import config_docs  # noqa: PLC0415
 
+    if not Path("src", "dcpflow").is_dir():
+        problem = "the files of a configuration are rendered in a checkout of dcpflow's repository alone"
+        return _bad_usage(UsageError(problem, "In a project of your own config.yaml is yours"))
     if options.write:
         config_docs.write(options.folder)
         return 0

@@ -16,6 +16,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from dcpflow.stages import shipped
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
@@ -92,6 +94,30 @@ def test_conda_environment_has_the_versions_of_the_lock() -> None:
         assert pin.specifier == packages[canonicalize_name(pin.name)][0].specifier, pin
     runtime = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
     assert {canonicalize_name(pin.name) for pin in pins} >= runtime - {"snakemake"}
+
+
+# --- the wheel ---------------------------------------------------------------------------------------------
+
+
+def test_the_wheel_carries_the_workflow_byte_for_byte_and_nothing_else_of_the_checkout(installed: Path) -> None:
+    carried = installed / "dcpflow" / shipped.CARRIED
+    found = {path.relative_to(carried).as_posix(): path.read_bytes() for path in carried.rglob("*") if path.is_file()}
+    assert found == {name: path.read_bytes() for name, path in shipped.files(ROOT).items()}
+    assert {"Snakefile", "rules/common.smk", "scripts/decide.py", "profiles/default/profile.yaml"} <= found.keys()
+    assert {path.name.partition("-")[0] for path in installed.iterdir()} == {"dcpflow"}
+
+
+def test_the_wheel_has_every_file_of_the_library(installed: Path) -> None:
+    """Templates, schemas, pages, tables: what is no module is easily left out."""
+    library = ROOT / "src" / "dcpflow"
+    ours = {path.relative_to(library) for path in library.rglob("*") if path.is_file()}
+    ours = {path for path in ours if "__pycache__" not in path.parts}
+    assert {path for path in ours if not (installed / "dcpflow" / path).is_file()} == set()
+
+
+def test_the_checkout_has_one_copy_of_the_workflow() -> None:
+    assert shipped.root() == ROOT
+    assert not (ROOT / "src" / "dcpflow" / shipped.CARRIED).exists()
 
 
 # --- the profile -------------------------------------------------------------------------------------------

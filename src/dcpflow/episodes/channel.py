@@ -2,6 +2,10 @@
 
 A pure state machine: it is fed lines and returns replies; processes, clocks and pipes are the runner's. What an agent
 sends can be anything: whatever is not understood gets an error answer, is recorded, and costs at most this episode.
+
+``messages/`` holds the JSON Schemas of all lines. What they reject is rejected here by hand, which a test holds equal:
+the words of a refusal are part of the record and have to replay alike under any version of a library, and importing one
+takes about as long as an episode of a small agent.
 """
 
 from __future__ import annotations
@@ -197,8 +201,9 @@ def _identity(request: dict[str, Any]) -> str | int:
     identity = request.get("id")
     if isinstance(identity, str) and len(identity) <= MAX_ID:
         return _utf8(identity, "id").decode()
-    if type(identity) is int and abs(identity) < 1 << 53:
-        return identity
+    # 7.0 is an integer for JSON
+    if (type(identity) is int or (isinstance(identity, float) and identity.is_integer())) and abs(identity) < 1 << 53:
+        return int(identity)
     raise ActionRefused("bad_message", f"id must be a text of at most {MAX_ID} characters or an integer")
 
 

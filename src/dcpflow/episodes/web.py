@@ -58,7 +58,7 @@ def recordable(line: bytes) -> bytes:
         return line
     kept: dict[str, Any] = dict.fromkeys(request, LEFT_OUT) | {"action": packet.ACTION}
     if "id" in kept:
-        kept["id"] = request["id"] if isinstance(request["id"], str | int) else None
+        kept["id"] = request["id"] if isinstance(request["id"], str | int | float) else None
     if "url" in kept:
         kept["url"] = without_credentials(request["url"]) if isinstance(request["url"], str) else None
     return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()

@@ -17,7 +17,8 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         EvidenceError: it is missing, or no JSON.
     """
-    decision: dict[str, Any] = canonical.decode(files.read(path, "the decision", "To make it: make audit"), str(path))
+    data = files.read(path, "the decision", "To make it: make audit, or snakemake --cores all")
+    decision: dict[str, Any] = canonical.decode(data, str(path))
     return decision
 
 

@@ -54,8 +54,10 @@ def chosen(names: Sequence[str]) -> list[Case]:
     """The cases of these names, with their amendments; all without a name.
 
     Raises:
-        UsageError: there is no such case.
+        UsageError: there is no such case, or this is no checkout, whose default configuration is one of them.
     """
+    if not Path("config/cases/sqlite-core.yaml").is_file():
+        raise UsageError("the published cases are not here", "Run this in a checkout of dcpflow's repository")
     known = dict.fromkeys(case.name.partition(",")[0] for case in CASES)
     for name in names:
         if name not in known:

@@ -166,7 +166,9 @@ Values are checked before anything runs, and everything that is wrong is listed 
 and of the command line: `1e-3` is text (write `1.0e-3`); `4.0` is no whole number; and nested values given by
 `snakemake --config` arrive as text, which is right for `--config 'isolation={backend: none}'` and wrong for
 numbers.
+"""
 
+_REGISTERED: Final = """\
 ## What is registered
 
 | Part | Sections | After an edit |
@@ -188,7 +190,16 @@ shares, orders) are named under *Meaning*.
 
 def render_readme() -> str:
     """``config/README.md``: how to use the files, and a table of every key."""
-    head = _README_HEAD
+    return f"{_README_HEAD}\n{_registered_and_keys()}"
+
+
+def render_keys() -> str:
+    """The same for a project of its own: what is registered, and a table of every key."""
+    return f"# Configuration\n\n{_registered_and_keys()}"
+
+
+def _registered_and_keys() -> str:
+    head = _REGISTERED
     for part, sections in {
         "CONTRACT": CONTRACT_SECTIONS,
         "DESIGN": ("design",),

@@ -72,6 +72,11 @@ def new_task(name: str) -> NewTask:
     return made
 
 
+def example_task(name: str) -> bytes:
+    """The module of the example task under a name."""
+    return _filled("mytask.py", name)
+
+
 def _filled(source: str, name: str) -> bytes:
     """A file of the example under the author's name instead of ``mytask`` and ``MyTask``."""
     kind = "".join(part.capitalize() for part in name.split("_"))

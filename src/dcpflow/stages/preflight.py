@@ -11,6 +11,7 @@ from dcpflow.agents import launch_spec
 from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation
 from dcpflow.protocol.advice import registration_warnings
+from dcpflow.protocol.config import Config
 from dcpflow.protocol.registered import to_registration
 from dcpflow.records import plan
 from dcpflow.records.layout import Layout
@@ -36,7 +37,7 @@ def describe(audit: Workflow, cores: str) -> str:
     counts = {stage: plan.slots(stage, design) for stage in audit.stages if not plan.STAGES[stage].replaces}
     episodes = sum(count * len(plan.STAGES[stage].arms) for stage, count in counts.items())
     layout = Layout(Path(audit.results))
-    isolation, tests = _isolation(audit, layout)
+    isolation = in_words(*open_sandbox(audit, layout.hidden.parent))
     workers = os.cpu_count() or 1 if cores == "all" else int(cores)
     seconds = RUN_SECONDS + episodes * EPISODE_SECONDS / workers
     names = ", ".join(f"{count} {stage.replace('_', ' ')}" for stage, count in counts.items() if stage != "target")
@@ -47,15 +48,35 @@ def describe(audit: Workflow, cores: str) -> str:
         f"task       {config.task.name}, {len(task_sources(audit.parts['task']))} source files",
         f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
         *_web(audit.parts["information"].get("web")),
-        f"isolation  {isolation}{f', {tests} ways out tried and refused' if tests else ''}",
+        f"isolation  {isolation}",
         f"time       about {seconds:.0f} s on {workers} cores, if episodes are as short as the default audit's",
-        "cost       none: the built-in agent calls no paid service",
+        f"cost       {cost_in_words(config, episodes)}",
         f"results    {audit.results}/decision.json",
     ]
     lines += [f"warning    {warning}" for warning in registration_warnings(to_registration(config))]
     if standing:
         lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
     return "\n".join(lines)
+
+
+def cost_in_words(config: Config, episodes: int) -> str:
+    """What an audit may cost.
+
+    Args:
+        config: its configuration.
+        episodes: how many it has, without replacements.
+    """
+    budget = config.budget
+    if config.agent.model is None:
+        return "none: the agent calls no paid service"
+    if not (budget.input_usd or budget.output_usd):
+        return "none that is known: no prices are given"
+    prices = f"{budget.input_usd:g} USD to read and {budget.output_usd:g} to write a million tokens"
+    if budget.max_usd is not None:
+        return f"{prices}; at most {budget.max_usd:g} USD"
+    if budget.max_usd_per_episode is not None:
+        return f"{prices}; at most {budget.max_usd_per_episode * episodes:g} USD for all episodes"
+    return f"{prices}; no limit (budget.max_usd)"
 
 
 def _web(web: Mapping[str, Any] | None) -> list[str]:
@@ -66,18 +87,31 @@ def _web(web: Mapping[str, Any] | None) -> list[str]:
     return [f"Web        the target run alone may read {', '.join(named)}{own}"]
 
 
-def _isolation(audit: Workflow, layout: Layout) -> tuple[str, int]:
+def open_sandbox(audit: Workflow, private: Path) -> tuple[Isolation, int]:
+    """The registered isolation, opened and tried out, with how many ways out of it were tried and refused.
+
+    Args:
+        audit: the audit.
+        private: where sealed material lies; a canary is laid there meanwhile.
+
+    Raises:
+        UsageError: it cannot be had here.
+    """
     limits = audit.parts["limits"]
-    backend = audit.config.isolation.backend
-    tests: list[int] = []
+    tests = [0]
 
     def works(isolation: Isolation) -> bool:
-        report = probe(isolation, layout.hidden.parent, limits)
+        report = probe(isolation, private, limits)
         tests.append(len(report["tests"]))
         return passed(report)
 
     spec = launch_spec(audit.parts["agent"])
-    open_isolation(backend, (spec, SPEC) if spec else (SPEC,), works)
-    if backend == "none":
-        return "none: agents run unconfined, so the audit will end inconclusive", 0
-    return backend, tests[-1]
+    isolation = open_isolation(audit.config.isolation.backend, (spec, SPEC) if spec else (SPEC,), works)
+    return isolation, tests[-1]
+
+
+def in_words(isolation: Isolation, tests: int) -> str:
+    """An isolation, for people."""
+    if isolation.backend == "none":
+        return "none: agents run unconfined, so the audit will end inconclusive"
+    return f"{isolation.backend}, {tests} ways out tried and refused"

@@ -25,6 +25,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "sp ace Größe"
     shutil.copytree(ROOT / "config", folder / "config", ignore=shutil.ignore_patterns("*.nonce"))
     (folder / "Snakefile").touch()
+    (folder / "Makefile").touch()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -51,6 +52,20 @@ def test_task_config_nonce_and_test_are_written_and_the_next_commands_told(
         "make audit CONFIG=config/cases/lamp",
     ):
         assert command in told
+
+
+def test_in_a_project_the_next_commands_are_those_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the example keeps its own agent, whatever the project's is."""
+    main(["init", str(tmp_path / "project")])
+    monkeypatch.chdir(tmp_path / "project")
+    assert main(["task", "new", "desk"]) == 0
+    told = capsys.readouterr().out
+    assert "snakemake --cores all --configfile config/cases/desk.yaml" in told
+    assert ".venv" not in told and "make audit" not in told
+    agent = configuration.read([Path("config/cases/desk.yaml")]).config.agent
+    assert (agent.kind, agent.name, agent.program) == ("builtin", "parity_learner", None)
 
 
 def test_the_configuration_is_valid_and_names_task_and_nonce_of_its_own() -> None:
