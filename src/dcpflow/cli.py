@@ -43,37 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cores", default="all", help="a number, or all")
     command.set_defaults(run=_preflight)
 
-    command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
-    command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
-    command.set_defaults(run=_show)
-
-    command = commands.add_parser("report", parents=[audit], help="write the page that a reviewer reads")
-    command.add_argument(
-        "path",
-        type=Path,
-        nargs="?",
-        help="a results folder, or a bundle of dcpflow; by default the configured results",
-    )
-    command.add_argument("--output", type=Path, help="by default report.html in the results folder")
-    command.add_argument("--times", action="store_true", help="add wall times, which are no part of the evidence")
-    command.set_defaults(run=_report)
-
-    command = commands.add_parser("verify", parents=[audit], help="follow every digest and reach the decision again")
-    command.add_argument(
-        "path",
-        type=Path,
-        nargs="?",
-        help="a results folder, a bundle, or the folder of a dcp-audit bundle; by default the configured results",
     command = commands.add_parser(
         "doctor", parents=[audit], help="try all that an audit needs, before it costs anything; exit 1 where it fails"
     )
     command.set_defaults(run=_doctor)
 
     _add_looking(commands, audit)
-
-    command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
-    command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
-    command.set_defaults(run=_costs)
 
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
@@ -118,6 +93,21 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command = commands.add_parser("show", parents=[audit], help="show a decision on one screen")
     command.add_argument("decision", type=Path, nargs="?", help="a decision.json; by default the configured audit's")
     command.set_defaults(run=_show)
+
+    command = commands.add_parser("report", parents=[audit], help="write the page that a reviewer reads")
+    command.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        help="a results folder, or a bundle of dcpflow; by default the configured results",
+    )
+    command.add_argument("--output", type=Path, help="by default report.html in the results folder")
+    command.add_argument("--times", action="store_true", help="add wall times, which are no part of the evidence")
+    command.set_defaults(run=_report)
+
+    command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
+    command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
+    command.set_defaults(run=_costs)
 
     command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
     command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
