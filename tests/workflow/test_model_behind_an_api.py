@@ -135,8 +135,17 @@ def test_a_fault_in_every_tenth_call_costs_its_own_episode_and_the_audit_ends(
     outcomes = {row["outcome"]: row for row in episodes}
     assert sum(row["outcome"] == "execution_contract_violation" for row in episodes) == strangers
     assert outcomes["artifact"]["model_calls"] >= CALLS
-    core = audit.decision["core"]
-    assert (core["status"], core["class"]) == ("inconclusive", "audit_incomplete")
+    # no index gains anything, which Gate 1 sees whatever the challengers came to
+    core, gate2 = audit.decision["core"], audit.decision["gate2"]
+    assert (core["status"], core["reason"]) == ("refuted", "the baseline recovers the outcome")
+    challengers = [row["outcome"] for row in episodes if row["stage"] == "challengers"]
+    assert gate2["challengers"]["started"] == len(challengers)
+    for name, outcome in (
+        ("violations", "execution_contract_violation"),
+        ("infrastructure", "infrastructure_invalid"),
+        ("model_failures", "model_failure"),
+    ):
+        assert gate2["challengers"][name] == challengers.count(outcome)
     assert next(check for check in audit.decision["checks"] if check["name"] == "models_registered")["result"] == "pass"
     verified = audit.dcpflow("verify")
     assert verified.code == 0, verified.text
