@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_cases(commands)
 
+    _add_planning(commands, audit)
+
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
     command.add_argument("file", type=Path)
@@ -104,6 +106,71 @@ def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("name", help="the data set: yacht, ionosphere or dry-bean")
     command.add_argument("--from", dest="source", metavar="FILE", help="a file of it, or another address")
     command.set_defaults(run=_data_fetch)
+
+
+PLANNED = {
+    "rho": "thresholds.gate2.rho",
+    "recall_min": "thresholds.controls.recall_min",
+    "delta_evidence": "thresholds.gate3.delta_evidence",
+    "delta_sham": "thresholds.gate3.delta_sham",
+    "rho_placebo": "thresholds.gate3.rho_placebo",
+    "alpha_recovery": "thresholds.alpha.recovery",
+    "alpha_adequacy": "thresholds.alpha.adequacy",
+    "alpha_evidence": "thresholds.alpha.evidence",
+    "alpha_sham": "thresholds.alpha.sham",
+    "alpha_neutral": "thresholds.alpha.neutral",
+}
+"""Options of ``plan`` that change the configuration, and the keys that they change."""
+
+
+def _add_planning(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
+    rates = argparse.ArgumentParser(add_help=False)
+    expected = rates.add_argument_group("what episodes come to, as chances")
+    expected.add_argument("--p", type=_chance, default=0.0, help="a challenger recovers the outcome (0)")
+    expected.add_argument("--recall", type=_chance, default=1.0, help="a positive control succeeds (1)")
+    expected.add_argument("--truthful", type=_chance, default=1.0, help="a branch with truthful feedback recovers (1)")
+    expected.add_argument("--neutral", type=_chance, default=0.0, help="one with neutral feedback does (0)")
+    expected.add_argument("--null", type=_chance, nargs=2, default=(1.0, 1.0), metavar=("REFERENCE", "PROPOSED"),
+                          help="null branches succeed (1 1)")  # fmt: skip
+    expected.add_argument("--failure", type=_chance, default=0.0, help="an episode that misses commits nothing (0)")
+    expected.add_argument("--loss", type=_chance, default=0.0, help="an episode is lost to infrastructure (0)")
+
+    command = commands.add_parser("plan", parents=[audit, rates], help="sample sizes, costs and chances of an audit")
+    for name, key in PLANNED.items():
+        command.add_argument(f"--{name.replace('_', '-')}", type=float, help=f"instead of {key}")
+    command.add_argument("--grade", choices=["core", "evidence"], help="instead of claim.grade")
+    command.add_argument("--necessity", action="store_true", default=None, help="plan for claim.necessity")
+    command.add_argument("--power", type=_chance, default=0.9, help="chance that each sample passes its test (0.9)")
+    command.add_argument("--spread", type=float, default=0.25, help="of a pair's difference, if continuous (0.25)")
+    for name in ("challengers", "controls", "pairs", "null-pairs"):
+        command.add_argument(f"--{name}", type=_count, help="a given number instead of the planned one")
+    command.add_argument("--pilot", type=Path, help="a results folder whose episodes tell the seconds of one")
+    command.add_argument("--seconds", type=float, help="of one episode")
+    command.add_argument("--tokens", type=float, help="of one episode")
+    command.add_argument("--money", type=float, help="of one episode")
+    command.add_argument("--jobs", type=_count, default=1, help="episodes that run at a time (1)")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--fragment", action="store_true", help="print the configuration to paste alone")
+    command.set_defaults(run=_plan)
+
+    command = commands.add_parser("sensitivity", parents=[audit], help="how a decision leans on its thresholds")
+    command.add_argument("results", type=Path, nargs="?", help="a results folder; by default the configured one")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_sensitivity)
+
+
+def _chance(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is no chance from 0 to 1")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
 
 
 def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
@@ -289,6 +356,51 @@ def _data_fetch(options: argparse.Namespace) -> None:
     from dcpflow.stages.fetching import fetch  # noqa: PLC0415
 
     print(f"wrote {fetch(options.name, options.source)}")
+
+
+def _plan(options: argparse.Namespace) -> int | None:
+    from dcpflow.planning import costs, plan, plan_text  # noqa: PLC0415
+    from dcpflow.planning.fragment import fragment, settings  # noqa: PLC0415
+    from dcpflow.records.layout import Layout  # noqa: PLC0415
+
+    given = {key: getattr(options, name) for name, key in PLANNED.items()}
+    given |= {"claim.grade": options.grade, "claim.necessity": options.necessity}
+    counts = {name: getattr(options, name) for name in ("challengers", "controls", "pairs", "null_pairs")}
+    guess = plan.Guess(
+        _rates(options), options.power, options.spread, {name: count for name, count in counts.items() if count}
+    )
+    try:
+        config = plan.altered(_audit(options).config, {key: value for key, value in given.items() if value is not None})
+        made = plan.plan(config, guess)
+    except UsageError as error:
+        return _bad_usage(error)
+    seconds = costs.of_pilot(Layout(options.pilot)) if options.pilot else {}
+    seconds |= {"": options.seconds} if options.seconds is not None else {}
+    cost = costs.cost(made.episodes, costs.Price(seconds, options.tokens, options.money), options.jobs)
+    if options.fragment:
+        print(fragment(made), end="")
+    elif options.json:
+        print(json.dumps({**made.to_json(), "cost": cost.to_json(), "config": settings(made)}, indent=2))
+    else:
+        print(plan_text.render(made, guess, cost))
+    return None
+
+
+def _rates(options: argparse.Namespace) -> Any:
+    from dcpflow.planning.endings import Rates  # noqa: PLC0415
+
+    return Rates(
+        options.p, options.recall, options.truthful, options.neutral, *options.null, options.failure, options.loss
+    )
+
+
+def _sensitivity(options: argparse.Namespace) -> None:
+    from dcpflow.planning import sensitivity, sensitivity_text  # noqa: PLC0415
+    from dcpflow.records.layout import Layout  # noqa: PLC0415
+
+    results = options.results or Path(_audit(options).results)
+    found = sensitivity.describe(sensitivity.read(Layout(results)))
+    print(json.dumps(found.to_json(), indent=2) if options.json else sensitivity_text.render(found, str(results)))
 
 
 def _nonce(options: argparse.Namespace) -> None:
