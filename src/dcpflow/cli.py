@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    from dcpflow.planning.endings import Rates
     from dcpflow.stages.workflow import Workflow
 
 
@@ -123,19 +125,11 @@ PLANNED = {
 """Options of ``plan`` that change the configuration, and the keys that they change."""
 
 
-def _add_planning(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
-    rates = argparse.ArgumentParser(add_help=False)
-    expected = rates.add_argument_group("what episodes come to, as chances")
-    expected.add_argument("--p", type=_chance, default=0.0, help="a challenger recovers the outcome (0)")
-    expected.add_argument("--recall", type=_chance, default=1.0, help="a positive control succeeds (1)")
-    expected.add_argument("--truthful", type=_chance, default=1.0, help="a branch with truthful feedback recovers (1)")
-    expected.add_argument("--neutral", type=_chance, default=0.0, help="one with neutral feedback does (0)")
-    expected.add_argument("--null", type=_chance, nargs=2, default=(1.0, 1.0), metavar=("REFERENCE", "PROPOSED"),
-                          help="null branches succeed (1 1)")  # fmt: skip
-    expected.add_argument("--failure", type=_chance, default=0.0, help="an episode that misses commits nothing (0)")
-    expected.add_argument("--loss", type=_chance, default=0.0, help="an episode is lost to infrastructure (0)")
-
-    command = commands.add_parser("plan", parents=[audit, rates], help="sample sizes, costs and chances of an audit")
+def _add_planning(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser
+) -> None:
+    command = commands.add_parser("plan", parents=[audit], help="sample sizes, costs and chances of an audit")
+    _add_rates(command, recall=0.98, truthful=0.95, null=0.99)
     for name, key in PLANNED.items():
         command.add_argument(f"--{name.replace('_', '-')}", type=float, help=f"instead of {key}")
     command.add_argument("--grade", choices=["core", "evidence"], help="instead of claim.grade")
@@ -157,6 +151,50 @@ def _add_planning(commands: argparse._SubParsersAction[argparse.ArgumentParser],
     command.add_argument("results", type=Path, nargs="?", help="a results folder; by default the configured one")
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_sensitivity)
+
+    command = commands.add_parser("simulate", parents=[audit], help="how often an audit decides what, from a truth")
+    _add_rates(command)
+    command.add_argument("--dependence", type=float, default=0.0, help="correlation of episodes of one kind (0)")
+    command.add_argument("--noise", type=float, default=0.0, help="standard deviation of a sealed unit's score (0)")
+    command.add_argument("--units", type=_count, default=1, help="sealed units (1)")
+    for name, worth in (("claimed", 0.9), ("baseline", 0.0), ("miss", 0.3)):
+        command.add_argument(
+            f"--{name}", type=_chance, default=worth, help=f"what such an artifact is worth ({worth:g})"
+        )
+    command.add_argument(
+        "--checkpoint",
+        choices=["lineage_prefix", "lineage_empty"],
+        default="lineage_prefix",
+        help="lineage_empty makes neutral branches challengers (lineage_prefix)",
+    )
+    command.add_argument("--audits", type=_count, default=10_000, help="synthetic audits (10000)")
+    command.add_argument("--seed", type=int, default=20_260_909, help="of all draws (20260909)")
+    command.add_argument("--processes", type=_count, help="by default one for each processor; no draw depends on it")
+    command.add_argument("--cheats", action="store_true", help="play cheating claimants instead")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_simulate)
+
+
+def _add_rates(command: argparse.ArgumentParser, recall: float = 1.0, truthful: float = 1.0, null: float = 1.0) -> None:
+    """What episodes come to; the defaults differ between what is expected and what is declared."""
+    group = command.add_argument_group("what episodes come to, as chances")
+    for name, default, words in (
+        ("p", 0.0, "a challenger recovers the outcome"),
+        ("recall", recall, "a positive control succeeds"),
+        ("truthful", truthful, "a branch with truthful feedback recovers"),
+        ("neutral", 0.0, "a branch with neutral feedback recovers"),
+        ("failure", 0.0, "an episode that misses commits nothing"),
+        ("loss", 0.0, "an episode, or a pair, is lost to infrastructure"),
+    ):
+        group.add_argument(f"--{name}", type=_chance, default=default, help=f"{words} ({default:g})")
+    group.add_argument(
+        "--null",
+        type=_chance,
+        nargs=2,
+        default=(null, null),
+        metavar=("REFERENCE", "PROPOSED"),
+        help=f"a null branch with the reference and with the neutral channel succeeds ({null:g} {null:g})",
+    )
 
 
 def _chance(text: str) -> float:
@@ -386,11 +424,19 @@ def _plan(options: argparse.Namespace) -> int | None:
     return None
 
 
-def _rates(options: argparse.Namespace) -> Any:
+def _rates(options: argparse.Namespace) -> Rates:
     from dcpflow.planning.endings import Rates  # noqa: PLC0415
 
+    reference, proposed = options.null
     return Rates(
-        options.p, options.recall, options.truthful, options.neutral, *options.null, options.failure, options.loss
+        recovery=options.p,
+        recall=options.recall,
+        truthful=options.truthful,
+        neutral=options.neutral,
+        null_reference=reference,
+        null_proposed=proposed,
+        failure=options.failure,
+        loss=options.loss,
     )
 
 
@@ -401,6 +447,37 @@ def _sensitivity(options: argparse.Namespace) -> None:
     results = options.results or Path(_audit(options).results)
     found = sensitivity.describe(sensitivity.read(Layout(results)))
     print(json.dumps(found.to_json(), indent=2) if options.json else sensitivity_text.render(found, str(results)))
+
+
+def _simulate(options: argparse.Namespace) -> int | None:
+    from dcpflow.evidence import gates  # noqa: PLC0415
+    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text  # noqa: PLC0415
+
+    config = _audit(options).config
+    truth = simulation.Truth(
+        _rates(options),
+        options.dependence,
+        options.noise,
+        options.units,
+        options.claimed,
+        options.baseline,
+        options.miss,
+    )
+    reg = gates.registration(config, "a simulated contract", {"scope": options.checkpoint})
+    setup = simulation.Setup(reg, config.design.challengers, config.design.controls, truth)
+    try:
+        if options.cheats:
+            played = list(cheats.play(config, setup, options.seed))
+            print(
+                json.dumps([one.to_json() for one in played], indent=2) if options.json else cheats_text.render(played)
+            )
+            return None
+        found = simulation.simulate(setup, options.audits, options.seed, options.processes or os.cpu_count() or 1)
+    except UsageError as error:
+        return _bad_usage(error)
+    shown = json.dumps(simulation_text.to_json(found), indent=2) if options.json else simulation_text.render(found)
+    print(shown)
+    return None
 
 
 def _nonce(options: argparse.Namespace) -> None:

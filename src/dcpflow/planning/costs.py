@@ -86,7 +86,9 @@ def of_pilot(layout: Layout) -> dict[str, float]:
             found[stage].append(seconds)
     everything = [seconds for stage in found.values() for seconds in stage]
     if not everything:
-        raise EvidenceError(f"{root} holds no episode with its time beside it", "Name the results folder of a pilot run")
+        raise EvidenceError(
+            f"{root} holds no episode with its time beside it", "Name the results folder of a pilot run"
+        )
     means = {stage: math.fsum(times) / len(times) for stage, times in found.items() if times}
     return {**means, "": math.fsum(everything) / len(everything)}
 

@@ -78,9 +78,7 @@ class Endings:
         return math.fsum((*self.core_inconclusive.values(), *self.evidence_inconclusive.values()))
 
 
-def endings(
-    reg: Registration, rates: Rates, challengers: int, controls: int, *, core_only: bool = False
-) -> Endings:
+def endings(reg: Registration, rates: Rates, challengers: int, controls: int, *, core_only: bool = False) -> Endings:
     """The chances under a registration.
 
     The claimed artifact is taken to pass Gate 1, all checks over records to pass, and all episodes to be independent.
@@ -103,7 +101,11 @@ def endings(
         Endings,
         core_certified=certified,
         core_refuted=1.0 - unhit,
-        core_inconclusive={"controls": unhit * (1.0 - recall), "failures": failures * recall, "losses": losses * recall},
+        core_inconclusive={
+            "controls": unhit * (1.0 - recall),
+            "failures": failures * recall,
+            "losses": losses * recall,
+        },
     )
     if core_only or reg.grade != "evidence" or reg.feedback_estimand != BINARY or reg.necessity_claimed:
         return core()

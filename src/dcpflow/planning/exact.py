@@ -129,7 +129,9 @@ def pairs_for(power: float, alpha: float, rates: tuple[float, float], passed: Ca
         UsageError: No number of pairs that can be run does.
     """
     # with so many pairs the interval is as narrow as it gets, around the rates themselves
-    bounds = [(success_lower_bound(k, MOST, alpha / 4), success_upper_bound(k, MOST, alpha / 4)) for k in _of_most(rates)]
+    bounds = [
+        (success_lower_bound(k, MOST, alpha / 4), success_upper_bound(k, MOST, alpha / 4)) for k in _of_most(rates)
+    ]
     if not passed(bounds[0][0] - bounds[1][1], bounds[0][1] - bounds[1][0]):
         raise UsageError(
             f"no number of pairs up to {MOST} passes the margins at rates {rates[0]:.4g} and {rates[1]:.4g} of a "
@@ -148,10 +150,14 @@ def _of_most(rates: tuple[float, float]) -> tuple[int, int]:
 
 
 def at_least(successes: int, trials: int, rate: float) -> float:
-    """The chance of at least so many successes."""
-    from scipy.special import bdtrc  # type: ignore[import-untyped]  # noqa: PLC0415  (0.3 s to import)
+    """The chance of at least so many successes in so many trials."""
+    if successes <= 0:
+        return 1.0
+    if successes > trials:
+        return 0.0
+    from scipy.special import betainc  # type: ignore[import-untyped]  # noqa: PLC0415  (0.3 s to import)
 
-    return 1.0 if successes <= 0 else float(bdtrc(successes - 1, trials, rate))
+    return float(betainc(successes, trials - successes + 1, rate))
 
 
 def binomial(successes: int, trials: int, rate: float) -> float:
@@ -182,10 +188,9 @@ def _smallest(reached: Callable[[int], bool], what: str, *, coarse: bool = False
     Raises:
         UsageError: It holds for none.
     """
-    step, n = (lambda n: n + max(1, n // 10)) if coarse else (lambda n: n + 1), 1
-    last = 0
+    last, n = 0, 1
     while not reached(n):
-        last, n = n, step(n)
+        last, n = n, n + (max(1, n // 10) if coarse else 1)
         if n > MOST:
             raise UsageError(f"more than {MOST} {what} would be needed", "Expect other rates, or register other limits")
     return next(k for k in range(last + 1, n + 1) if reached(k))

@@ -35,7 +35,7 @@ class Guess:
         counts: samples that are given and not planned: ``challengers``, ``controls``, ``pairs``, ``null_pairs``.
     """
 
-    rates: Rates = Rates()
+    rates: Rates = field(default_factory=Rates)
     power: float = 0.9
     spread: float = 0.25
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -291,7 +291,6 @@ def _curves(
             exact.supports(reg.delta_evidence, reg.delta_null),
         )
         curves["truthful"] = tuple(
-            (rate, test.chance(*exact.discordant(rate, rates.neutral), passed))
-            for rate in TRUTHFUL_CURVE
+            (rate, test.chance(*exact.discordant(rate, rates.neutral), passed)) for rate in TRUTHFUL_CURVE
         )
     return curves

@@ -47,7 +47,7 @@ def _core(plan: Plan, guess: Guess) -> Iterator[Row]:
     yield (
         "controls, all successful",
         f"{plan.controls_all}",
-        f"{reg.alpha_adequacy:g}^(1/{plan.controls_all}) = {recall:.4f}, at least recall_min {reg.min_control_recall:g}",
+        f"{reg.alpha_adequacy:g}^(1/{plan.controls_all}) = {recall:.4f}, at least {reg.min_control_recall:g}",
     )
     if plan.controls_needed is None:
         yield "positive controls", f"{plan.controls}", "too few, even if all succeed"
@@ -108,7 +108,9 @@ def _cost(cost: Cost) -> str:
         (cost.money, f"money {number(cost.money)}"),
     ]
     words = [text for value, text in known if value is not None]
-    return f"cost        {', '.join(words) or 'not known: give --pilot, or --seconds, --tokens, --money of one episode'}"
+    return (
+        f"cost        {', '.join(words) or 'not known: give --pilot, or --seconds, --tokens, --money of one episode'}"
+    )
 
 
 def _endings(plan: Plan) -> list[str]:
@@ -126,7 +128,9 @@ def _endings(plan: Plan) -> list[str]:
         ]
     else:
         rows.append(("Evidence", "-", "no formula; see dcpflow simulate"))
-    return table(("the audit ends", "chance", "because of"), [row for row in rows if plan.pairs or "Evidence" not in row[0]])
+    return table(
+        ("the audit ends", "chance", "because of"), [row for row in rows if plan.pairs or "Evidence" not in row[0]]
+    )
 
 
 def _curves(plan: Plan) -> list[str]:
@@ -139,7 +143,5 @@ def _curves(plan: Plan) -> list[str]:
         given, chance = names[key]
         width = [max(len(f"{x:g}"), len(percent(y))) for x, y in curve]
         for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, [percent(y) for _, y in curve])):
-            lines.append(
-                f"{name:22}" + "  ".join(v.rjust(w) for v, w in zip(values, width, strict=True))
-            )
+            lines.append(f"{name:22}" + "  ".join(v.rjust(w) for v, w in zip(values, width, strict=True)))
     return lines

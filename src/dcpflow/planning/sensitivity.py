@@ -17,6 +17,7 @@ from dcpflow.evidence import decision, folder, gates
 from dcpflow.evidence.decision import Outcome
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.planning import exact
 from dcpflow.protocol import intervals
 from dcpflow.protocol.intervals import Interval
 from dcpflow.protocol.registration import ALPHA_TOTAL_CAP, RHO_CAP
@@ -282,7 +283,13 @@ def _delta_min(stored: Stored, outcome: Outcome) -> Curve:
         edges += [_Edge(found.gain.lower, upper=False), _Edge(found.gain.upper, upper=False)]
     remark = f"kappa stays {reg.kappa:g}, so that epsilon grows with it"
     return _curve(
-        stored, "delta_min", "thresholds.gate1.delta_min", reg.delta_min, (0.0, max(1.0, reg.delta_min), "(]"), edges, remark=remark
+        stored,
+        "delta_min",
+        "thresholds.gate1.delta_min",
+        reg.delta_min,
+        (0.0, max(1.0, reg.delta_min), "(]"),
+        edges,
+        remark=remark,
     )
 
 
@@ -343,7 +350,9 @@ def _own_lines(outcome: Outcome) -> Iterator[float]:
 def _rho(stored: Stored, outcome: Outcome) -> Curve:
     found, reg = outcome.decision.gate2, outcome.reg
     edges = [_Edge(found.bound)] if found and found.bound is not None else []
-    return _curve(stored, "rho", "thresholds.gate2.rho", reg.rho, (0.0, RHO_CAP, "(]"), edges, remark=f"cap {RHO_CAP} (R6)")
+    return _curve(
+        stored, "rho", "thresholds.gate2.rho", reg.rho, (0.0, RHO_CAP, "(]"), edges, remark=f"cap {RHO_CAP} (R6)"
+    )
 
 
 def _alpha_recovery(stored: Stored, outcome: Outcome) -> Curve:
@@ -361,14 +370,8 @@ def _alpha_adequacy(stored: Stored, outcome: Outcome) -> Curve:
         sum(gates.control_succeeded(outcome.view, e, facts[e.digest], reg.epsilon) for e in controls),
         sum(facts[e.digest]["canary_quoted"] and facts[e.digest]["packet_quoted"] for e in controls),
     )
-    edges = [_Edge(_at_least(count, len(controls), reg.min_control_recall)) for count in counts if count]
+    edges = [_Edge(exact.at_least(count, len(controls), reg.min_control_recall)) for count in counts if count]
     return _alpha(stored, outcome, "adequacy", reg.alpha_adequacy, edges)
-
-
-def _at_least(successes: int, trials: int, rate: float) -> float:
-    from scipy.special import betainc  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    return float(betainc(successes, trials - successes + 1, rate))
 
 
 def _alpha_evidence(stored: Stored, outcome: Outcome) -> Curve:
@@ -414,7 +417,9 @@ def _alpha(stored: Stored, outcome: Outcome, name: str, registered: float, edges
     others = math.fsum(getattr(reg, key) for key in reg.active_alphas) - registered
     room = reg.alpha_total - others
     remark = f"the other alphas leave {room:.4g} of {reg.alpha_total:g} (R8)"
-    return _curve(stored, f"alpha.{name}", f"thresholds.alpha.{name}", registered, (0.0, room, "(]"), edges, remark=remark)
+    return _curve(
+        stored, f"alpha.{name}", f"thresholds.alpha.{name}", registered, (0.0, room, "(]"), edges, remark=remark
+    )
 
 
 def _delta_evidence(stored: Stored, outcome: Outcome) -> Curve:

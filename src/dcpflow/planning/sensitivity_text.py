@@ -19,7 +19,9 @@ def render(found: Sensitivity, where: str) -> str:
         f"{where}: Core {found.core}, Evidence {found.evidence} under what is registered.",
         f"What follows is {DESCRIPTION}: the rules, on the same evidence, with one threshold changed at a time.",
         "",
-        *table(("threshold", "registered", "value", "Core", "Evidence"), [row for c in found.curves for row in _rows(c)]),
+        *table(
+            ("threshold", "registered", "value", "Core", "Evidence"), [row for c in found.curves for row in _rows(c)]
+        ),
         "",
         *(f"{curve.name}: {curve.remark}" for curve in found.curves if curve.remark),
     ]

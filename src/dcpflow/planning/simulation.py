@@ -54,7 +54,7 @@ class Truth:
         miss: what every other artifact is worth.
     """
 
-    rates: Rates = Rates()
+    rates: Rates = field(default_factory=Rates)
     dependence: float = 0.0
     noise: float = 0.0
     units: int = 1
@@ -153,9 +153,7 @@ class Simulated:
     def rate(self, claim: str, status: str, kind: str | None = None) -> Rate:
         """The rate of a status (and class) of ``core`` or ``evidence``."""
         at = 0 if claim == "core" else 3
-        count = sum(
-            n for end, n in self.endings.items() if end[at] == status and (kind is None or end[at + 1] == kind)
-        )
+        count = sum(n for end, n in self.endings.items() if end[at] == status and (kind is None or end[at + 1] == kind))
         return Rate(count, self.audits)
 
     def by_status(self, claim: str) -> list[tuple[str, str, str, Rate]]:
@@ -174,7 +172,7 @@ def simulate(setup: Setup, audits: int, seed: int = SEED, processes: int = 1) ->
     Raises:
         UsageError: The truth contradicts what is registered.
     """
-    _check(setup)
+    check(setup)
     began = time.monotonic()
     blocks = [(number, min(BLOCK, audits - first)) for number, first in enumerate(range(0, audits, BLOCK))]
     shares = [blocks[part::processes] for part in range(processes) if blocks[part::processes]]
@@ -190,12 +188,18 @@ def simulate(setup: Setup, audits: int, seed: int = SEED, processes: int = 1) ->
     return Simulated(setup, audits, seed, endings, decisions, time.monotonic() - began, len(shares))
 
 
-def _check(setup: Setup) -> None:
+def check(setup: Setup) -> None:
+    """Refuse a truth that contradicts what is registered.
+
+    Raises:
+        UsageError: It does.
+    """
     truth, reg = setup.truth, setup.reg
     line = truth.claimed - reg.epsilon
     if not truth.miss < line:
         raise UsageError(
-            f"an artifact worth {truth.miss:g} is no miss: the recovery line lies at {line:g}", "Lower what a miss is worth"
+            f"an artifact worth {truth.miss:g} is no miss: the recovery line lies at {line:g}",
+            "Lower what a miss is worth",
         )
     if not 0.0 <= truth.dependence < 1.0:
         raise UsageError(f"a dependence of {truth.dependence:g} is not from 0 to below 1")
@@ -211,7 +215,7 @@ def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counte
     decisions = 0
     for number, size in blocks:
         draws = np.random.default_rng([seed, number])
-        for counts in _drawn(setup, draws, size):
+        for counts in drawn(setup, draws, size):
             if setup.truth.noise:
                 endings[_ending(_noisy(synthesis, setup.truth, counts, draws))] += 1
                 decisions += 1
@@ -240,7 +244,7 @@ def _ending(decision: Decision) -> Ending:
 # --- drawing -----------------------------------------------------------------------------------------------
 
 
-def _drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
+def drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     """What the episodes of ``size`` audits come to."""
     reg, rates = setup.reg, setup.truth.rates
 
@@ -252,14 +256,15 @@ def _drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     failures = draws.binomial(setup.challengers - lost - hits, rates.failure)
     controls = draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss))
     columns = [hits, failures, lost, setup.challengers - lost - hits - failures, controls]
-    if reg.grade != "evidence":
-        return (Counts(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
-    truthful, neutral = around(rates.truthful), around(rates.neutral)
-    pairs = _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, (truthful, neutral))
-    reference, proposed = around(rates.null_reference), around(rates.null_proposed)
-    nulls = _pairs(draws, reg.null_pairs, reg.max_null_replacements, rates, (reference, proposed))
-    rows = zip(*(column.tolist() for column in (*columns, *pairs, *nulls)), strict=True)
-    return (Counts(*r[:5], tuple(r[5]), r[6], r[7], tuple(r[8]), r[9], r[10]) for r in rows)
+    if reg.grade == "evidence":
+        truthful, neutral = around(rates.truthful), around(rates.neutral)
+        columns += _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, (truthful, neutral))
+        reference, proposed = around(rates.null_reference), around(rates.null_proposed)
+        columns += _pairs(draws, reg.null_pairs, reg.max_null_replacements, rates, (reference, proposed))
+    # lists of pairs' ends become tuples, so that counts can be known again
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+        yield Counts(*values)
 
 
 def _rates(draws: Generator, rate: float, dependence: float, size: int) -> Column:
@@ -324,9 +329,7 @@ def no_challenger_recovers(setup: Setup) -> float:
     rates, n = setup.truth.rates, setup.challengers
     if not rates.loss:
         return _no_hit(setup.truth, n)
-    return math.fsum(
-        exact.binomial(lost, n, rates.loss) * _no_hit(setup.truth, n - lost) for lost in range(n + 1)
-    )
+    return math.fsum(exact.binomial(lost, n, rates.loss) * _no_hit(setup.truth, n - lost) for lost in range(n + 1))
 
 
 def _no_hit(truth: Truth, challengers: int) -> float:

@@ -76,7 +76,7 @@ def registered(setup: Setup) -> dict[str, Any]:
 def render(found: Simulated) -> str:
     """Truth, rates of each status with exact intervals, errors beside the formula, speed."""
     setup = found.setup
-    truth, reg = setup.truth, setup.reg
+    reg = setup.reg
     rows = [
         (claim.capitalize(), status, kind, rule, f"{rate.count}", f"{rate.value:.6f}", _interval(rate))
         for claim in ("core", "evidence")
@@ -85,14 +85,15 @@ def render(found: Simulated) -> str:
     lines = [
         f"truth       {_truth(setup)}",
         f"registered  {', '.join(f'{key} {value}' for key, value in registered(setup).items())}",
-        f"audits      {found.audits}, seed {found.seed}; {found.decisions} decisions of the engine, shared by audits with "
-        "equal counts"
-        if not truth.noise
-        else f"audits      {found.audits}, seed {found.seed}, each decided by the engine",
+        f"audits      {found.audits}, seed {found.seed}; the engine decided {found.decisions} times: audits with equal "
+        "counts share a decision",
         "",
         *table(("claim", "status", "class", "rule", "audits", "rate", f"exact {CONFIDENCE:.0%} interval"), rows),
         "",
-        *(f"{name.replace('_', ' ')}: {rate.value:.6f}, at most {rate.interval[1]:.6f}" for name, rate in errors(found).items()),
+        *(
+            f"{name.replace('_', ' ')}: {rate.value:.6f}, at most {rate.interval[1]:.6f}"
+            for name, rate in errors(found).items()
+        ),
         f"no challenger recovers, by formula: {_formula(setup)}; registered alpha.recovery {reg.alpha_recovery:g}",
         f"{found.audits_per_minute:,.0f} audits per minute on {found.processes} "
         f"{'process' if found.processes == 1 else 'processes'}",
