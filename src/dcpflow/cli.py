@@ -399,7 +399,6 @@ def _data_fetch(options: argparse.Namespace) -> None:
 def _plan(options: argparse.Namespace) -> int | None:
     from dcpflow.planning import costs, plan, plan_text  # noqa: PLC0415
     from dcpflow.planning.fragment import fragment, settings  # noqa: PLC0415
-    from dcpflow.records.layout import Layout  # noqa: PLC0415
 
     given = {key: getattr(options, name) for name, key in PLANNED.items()}
     given |= {"claim.grade": options.grade, "claim.necessity": options.necessity}
@@ -412,7 +411,7 @@ def _plan(options: argparse.Namespace) -> int | None:
         made = plan.plan(config, guess)
     except UsageError as error:
         return _bad_usage(error)
-    seconds = costs.of_pilot(Layout(options.pilot)) if options.pilot else {}
+    seconds = costs.of_pilot(options.pilot) if options.pilot else {}
     seconds |= {"": options.seconds} if options.seconds is not None else {}
     cost = costs.cost(made.episodes, costs.Price(seconds, options.tokens, options.money), options.jobs)
     if options.fragment:
@@ -442,15 +441,13 @@ def _rates(options: argparse.Namespace) -> Rates:
 
 def _sensitivity(options: argparse.Namespace) -> None:
     from dcpflow.planning import sensitivity, sensitivity_text  # noqa: PLC0415
-    from dcpflow.records.layout import Layout  # noqa: PLC0415
 
     results = options.results or Path(_audit(options).results)
-    found = sensitivity.describe(sensitivity.read(Layout(results)))
+    found = sensitivity.describe(sensitivity.read(results))
     print(json.dumps(found.to_json(), indent=2) if options.json else sensitivity_text.render(found, str(results)))
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.evidence import gates  # noqa: PLC0415
     from dcpflow.planning import cheats, cheats_text, simulation, simulation_text  # noqa: PLC0415
 
     config = _audit(options).config
@@ -463,8 +460,7 @@ def _simulate(options: argparse.Namespace) -> int | None:
         options.baseline,
         options.miss,
     )
-    reg = gates.registration(config, "a simulated contract", {"scope": options.checkpoint})
-    setup = simulation.Setup(reg, config.design.challengers, config.design.controls, truth)
+    setup = simulation.setup(config, truth, options.checkpoint)
     try:
         if options.cheats:
             played = list(cheats.play(config, setup, options.seed))

@@ -110,8 +110,11 @@ def play(config: Config, setup: Setup, seed: int, moves: tuple[Move, ...] | None
 
 def _on_records(config: Config, setup: Setup, move: Move, seed: list[int]) -> Noticed:
     assert move.records is not None
+    # a claim about Core alone needs no feedback experiment
+    config = config.model_copy(update={"claim": config.claim.model_copy(update={"grade": move.claim})})
     noticed: Counter[str] = Counter()
-    shown: Counter[str] = Counter()
+    shown: list[str] = []
+    before: Outcome | None = None
     caught = paid = 0
     for number, counts in enumerate(_counts(setup, seed, WHOLE_AUDITS)):
         honest = stand_in.build(config, counts, f"{seed}/{number}")
@@ -119,16 +122,18 @@ def _on_records(config: Config, setup: Setup, move: Move, seed: list[int]) -> No
         if isinstance(altered, Exception):
             by, certified = [f"digests ({str(altered).partition(':')[0]})"], False
         else:
-            before, after = honest.decided(), altered.decided()
+            after = altered.decided()
+            if before is None:
+                before = honest.decided()
+                shown = _reasons(before, after)
             by, certified = _noticed(honest, altered, before, after, move.claim)
-            shown.update(_reasons(before, after))
         noticed.update(by)
         caught += bool(by)
         paid += certified
     return Noticed(
         move,
         tuple(name for name, _ in noticed.most_common()),
-        tuple(name for name, _ in shown.most_common()),
+        tuple(shown),
         Rate(caught, WHOLE_AUDITS),
         Rate(paid, WHOLE_AUDITS),
     )

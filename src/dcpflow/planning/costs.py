@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
@@ -70,12 +71,13 @@ def cost(episodes: Mapping[str, int], price: Price, jobs: int) -> Cost:
     )
 
 
-def of_pilot(layout: Layout) -> dict[str, float]:
+def of_pilot(results: Path) -> dict[str, float]:
     """Mean seconds of an episode by stage, and of all under ``""``, from what lies beside a pilot's records.
 
     Raises:
         EvidenceError: there is no committed episode with a time beside it.
     """
+    layout = Layout(results)
     root = layout.store / registration.read_contract(layout.registration).digest.removeprefix("sha256:")
     found: dict[str, list[float]] = {stage: [] for stage in plan.STAGES}
     for record in sorted(root.glob("*/*/*/*/record.json")):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from dcpflow.planning import exact
+from dcpflow.protocol.campaign import chance_in
 from dcpflow.protocol.intervals import zero_hit_upper_bound
 from dcpflow.protocol.registration import BINARY, Registration
 
@@ -91,7 +92,7 @@ def endings(reg: Registration, rates: Rates, challengers: int, controls: int, *,
         controls: that are started.
         core_only: leave Evidence out.
     """
-    missed, failures, losses = _challengers(reg, rates, challengers)
+    missed, failures, losses, hit = _challengers(reg, rates, challengers)
     recall = exact.chance_of_recall(
         controls, reg.alpha_adequacy, reg.min_control_recall, rates.recall * (1.0 - rates.loss)
     )
@@ -100,7 +101,7 @@ def endings(reg: Registration, rates: Rates, challengers: int, controls: int, *,
     core = partial(
         Endings,
         core_certified=certified,
-        core_refuted=1.0 - unhit,
+        core_refuted=hit,
         core_inconclusive={
             "controls": unhit * (1.0 - recall),
             "failures": failures * recall,
@@ -112,12 +113,14 @@ def endings(reg: Registration, rates: Rates, challengers: int, controls: int, *,
     return core(**_evidence(reg, rates, certified))
 
 
-def _challengers(reg: Registration, rates: Rates, started: int) -> tuple[float, float, float]:
-    """Without any hit: the chance that all is adequate, that too many failed, and that too many were lost."""
-    adequate, failures, losses = [], [], []
+def _challengers(reg: Registration, rates: Rates, started: int) -> tuple[float, float, float, float]:
+    """Chances: no hit and all is adequate; no hit and too many failures; no hit and too many losses; a hit."""
+    adequate, failures, losses, hits = [], [], [], []
     for lost in range(started + 1):
         ran = started - lost
-        chance = exact.binomial(lost, started, rates.loss) * (1.0 - rates.recovery) ** ran
+        so_many = exact.binomial(lost, started, rates.loss)
+        hits.append(so_many * chance_in(ran, rates.recovery))
+        chance = so_many * (1.0 - rates.recovery) ** ran
         if chance < NEGLIGIBLE:
             continue
         enough = ran >= reg.min_independent and zero_hit_upper_bound(ran, reg.alpha_recovery) <= reg.rho
@@ -132,7 +135,7 @@ def _challengers(reg: Registration, rates: Rates, started: int) -> tuple[float, 
                 losses.append(weight)
             else:
                 adequate.append(weight)
-    return math.fsum(adequate), math.fsum(failures), math.fsum(losses)
+    return math.fsum(adequate), math.fsum(failures), math.fsum(losses), math.fsum(hits)
 
 
 def _evidence(reg: Registration, rates: Rates, core: float) -> dict[str, Any]:

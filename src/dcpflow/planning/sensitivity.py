@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.evidence import decision, folder, gates
@@ -163,12 +164,13 @@ class _Edge:
     upper: bool = True
 
 
-def read(layout: Layout) -> Stored:
+def read(results: Path) -> Stored:
     """The evidence of a results folder, every digest followed.
 
     Raises:
         EvidenceError: something is missing, altered or foreign.
     """
+    layout = Layout(results)
     found = folder.read(layout, folder.receipts(layout), folder.scores(layout))
     registrations = [entry.registration for entry in history.entries(layout)]
     return Stored(found.view, found.facts, found.episode_facts, registrations)
@@ -415,7 +417,8 @@ def _turning(test: Callable[[float], bool]) -> Iterator[_Edge]:
 def _alpha(stored: Stored, outcome: Outcome, name: str, registered: float, edges: Sequence[_Edge]) -> Curve:
     reg = outcome.reg
     others = math.fsum(getattr(reg, key) for key in reg.active_alphas) - registered
-    room = reg.alpha_total - others
+    # what is registered fits by the rules' own reckoning, whatever a subtraction of decimals says
+    room = max(reg.alpha_total - others, registered)
     remark = f"the other alphas leave {room:.4g} of {reg.alpha_total:g} (R8)"
     return _curve(
         stored, f"alpha.{name}", f"thresholds.alpha.{name}", registered, (0.0, room, "(]"), edges, remark=remark

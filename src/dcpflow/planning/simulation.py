@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
+from dcpflow.evidence import gates
 from dcpflow.planning import exact
 from dcpflow.planning.endings import Rates
 from dcpflow.planning.synthetic import Counts, Scores, Synthesis
@@ -26,6 +27,8 @@ from dcpflow.protocol.registration import Registration
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
+
+    from dcpflow.protocol.config import Config
 
     Column = NDArray[Any]
 
@@ -85,6 +88,18 @@ class Setup:
         truth = self.truth
         claimed, baseline, miss = ((value,) * truth.units for value in (truth.claimed, truth.baseline, truth.miss))
         return Scores(claimed, baseline, miss)
+
+
+def setup(config: Config, truth: Truth, checkpoint_scope: str) -> Setup:
+    """The audit that a configuration registers, under a truth.
+
+    Args:
+        config: the configuration.
+        truth: what is true.
+        checkpoint_scope: ``lineage_prefix``, or ``lineage_empty``, under which neutral branches are challengers.
+    """
+    reg = gates.registration(config, "a simulated contract", {"scope": checkpoint_scope})
+    return Setup(reg, config.design.challengers, config.design.controls, truth)
 
 
 Ending = tuple[str, str, str, str, str, str]

@@ -59,8 +59,12 @@ class StandIn:
     def decided(self) -> Outcome:
         """The decision with all checks, as the workflow reaches it."""
         config = folder.config_of(self.view.registered)
-        facts = {episode.digest: self._facts(episode) for episode in self.view.episodes}
-        return decision.reach(self.view, self._audit_facts(), facts, self.registrations, config)
+        return decision.reach(self.view, self.facts, self.episode_facts, self.registrations, config)
+
+    @property
+    def episode_facts(self) -> dict[str, dict[str, bool]]:
+        """Recomputed facts of each episode, by record digest."""
+        return {episode.digest: self._facts(episode) for episode in self.view.episodes}
 
     def _facts(self, episode: Episode) -> dict[str, bool]:
         record, key = episode.record, episode.key
@@ -73,7 +77,9 @@ class StandIn:
             "packet_quoted": True,
         }
 
-    def _audit_facts(self) -> AuditFacts:
+    @property
+    def facts(self) -> AuditFacts:
+        """Recomputed facts of the audit."""
         listed = {(e.key, e.record.attempt) for e in self.view.episodes}
         design = self.view.registered.config("design")
         registered = {
