@@ -135,13 +135,13 @@ def _add_planning(
     command.add_argument("--grade", choices=["core", "evidence"], help="instead of claim.grade")
     command.add_argument("--necessity", action="store_true", default=None, help="plan for claim.necessity")
     command.add_argument("--power", type=_chance, default=0.9, help="chance that each sample passes its test (0.9)")
-    command.add_argument("--spread", type=float, default=0.25, help="of a pair's difference, if continuous (0.25)")
+    command.add_argument("--spread", type=_amount, default=0.25, help="of a pair's difference, if continuous (0.25)")
     for name in ("challengers", "controls", "pairs", "null-pairs"):
         command.add_argument(f"--{name}", type=_count, help="a given number instead of the planned one")
     command.add_argument("--pilot", type=Path, help="a results folder whose episodes tell the seconds of one")
-    command.add_argument("--seconds", type=float, help="of one episode")
-    command.add_argument("--tokens", type=float, help="of one episode")
-    command.add_argument("--money", type=float, help="of one episode")
+    command.add_argument("--seconds", type=_amount, help="of one episode")
+    command.add_argument("--tokens", type=_amount, help="of one episode")
+    command.add_argument("--money", type=_amount, help="of one episode")
     command.add_argument("--jobs", type=_count, default=1, help="episodes that run at a time (1)")
     command.add_argument("--json", action="store_true", help="for programs")
     command.add_argument("--fragment", action="store_true", help="print the configuration to paste alone")
@@ -168,7 +168,7 @@ def _add_planning(
         help="lineage_empty makes neutral branches challengers (lineage_prefix)",
     )
     command.add_argument("--audits", type=_count, default=10_000, help="synthetic audits (10000)")
-    command.add_argument("--seed", type=int, default=20_260_909, help="of all draws (20260909)")
+    command.add_argument("--seed", type=_whole, default=20_260_909, help="of all draws (20260909)")
     command.add_argument("--processes", type=_count, help="by default one for each processor; no draw depends on it")
     command.add_argument("--cheats", action="store_true", help="play cheating claimants instead")
     command.add_argument("--json", action="store_true", help="for programs")
@@ -201,6 +201,20 @@ def _chance(text: str) -> float:
     value = float(text)
     if not 0.0 <= value <= 1.0:
         raise argparse.ArgumentTypeError(f"{text} is no chance from 0 to 1")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number from 0 on")
+    return value
+
+
+def _whole(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return value
 
 

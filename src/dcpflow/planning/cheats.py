@@ -224,7 +224,7 @@ def _grinding(config: Config, setup: Setup, seed: list[int]) -> Iterator[Noticed
         counts = _counts(mine, seed, 1)[0]
         found = {c.name: c for c in stand_in.build(config, counts, "nonce", public).decided().checks}
         state = found["draws_not_grindable"].result
-        helps = "public randomness after registration" if tries > 1 else "in place"
+        helps = "public randomness after registration" if tries > 1 else ""
         move = Move("nonce grinding", how, "core", FALSE_CLAIM, helps)
         shown = (f"draws_not_grindable: {state}",)
         yield Noticed(move, (), shown, Rate(0, rounds), Rate(paid, rounds))

@@ -13,7 +13,7 @@ def render(found: Iterable[Noticed]) -> str:
     """One block for each cheat, one line for each way of doing it."""
     lines = [
         "Each move is played on synthetic audits; their checks and rules are the real ones.",
-        "`certified` counts the audits in which the claim was certified all the same, and not as exploratory.",
+        "Certified are the audits in which the claim was so all the same, and not as exploratory. [exact 95 % interval]",
     ]
     for cheat, moves in groupby(found, key=lambda one: one.move.cheat):
         lines += ["", cheat]
@@ -24,15 +24,17 @@ def render(found: Iterable[Noticed]) -> str:
 def _lines(one: Noticed) -> Iterable[str]:
     yield f"  {one.move.how}"
     if one.by:
-        yield f"      caught by {', '.join(one.by)}: {_of(one.caught)}"
+        yield f"      caught by {', '.join(one.by)}: {_of(one, one.caught)}"
     elif one.shown:
-        yield f"      {NOT_DETECTABLE} as a cheat, but shown by {', '.join(one.shown)}"
+        yield f"      {NOT_DETECTABLE} as a cheat; shown, and blocks nothing: {', '.join(one.shown)}"
     else:
         yield f"      {NOT_DETECTABLE}"
-    helps = f"; would help: {one.move.helps}" if one.move.helps else ""
-    yield f"      {one.move.claim.capitalize()} certified: {_of(one.paid)}{helps}"
+    yield f"      {one.move.claim.capitalize()} certified: {_of(one, one.paid)}"
+    if one.move.helps:
+        yield f"      would help: {one.move.helps}"
 
 
-def _of(rate: Rate) -> str:
+def _of(one: Noticed, rate: Rate) -> str:
+    """A count; with its interval where chance has a part in it, which a check over records knows nothing of."""
     low, high = rate.interval
-    return f"{rate.count} of {rate.audits} audits (exact [{low:.4f}, {high:.4f}])"
+    return f"{rate.count} of {rate.audits} audits" + ("" if one.move.records else f" [{low:.4f}, {high:.4f}]")

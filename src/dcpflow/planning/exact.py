@@ -33,7 +33,7 @@ def fewest_successes(trials: int, alpha: float, rate: float) -> int | None:
 
 def all_successes_needed(alpha: float, rate: float) -> int:
     """The least number of trials of which all succeed whose lower bound at ``alpha`` reaches ``rate`` (below 1)."""
-    return _smallest(lambda n: success_lower_bound(n, n, alpha) >= rate, "positive controls")
+    return smallest(lambda n: success_lower_bound(n, n, alpha) >= rate, "positive controls")
 
 
 def chance_of_recall(trials: int, alpha: float, rate: float, truth: float) -> float:
@@ -44,7 +44,7 @@ def chance_of_recall(trials: int, alpha: float, rate: float, truth: float) -> fl
 
 def controls_for(power: float, alpha: float, rate: float, truth: float) -> int:
     """The fewest controls that reach the recall bound with the chance ``power``."""
-    return _smallest(lambda n: chance_of_recall(n, alpha, rate, truth) >= power, "positive controls")
+    return smallest(lambda n: chance_of_recall(n, alpha, rate, truth) >= power, "positive controls")
 
 
 class PairedTest:
@@ -142,7 +142,7 @@ def pairs_for(power: float, alpha: float, rates: tuple[float, float], passed: Ca
     def reached(n: int) -> bool:
         return PairedTest(n, alpha).chance(*rates, passed) >= power
 
-    return _smallest(reached, "pairs", coarse=True)
+    return smallest(reached, "pairs", coarse=True)
 
 
 def _of_most(rates: tuple[float, float]) -> tuple[int, int]:
@@ -176,19 +176,20 @@ def trinomial(trials: int, first: int, second: int, p: float, q: float) -> float
     return math.exp(logarithm)
 
 
-def _smallest(reached: Callable[[int], bool], what: str, *, coarse: bool = False) -> int:
-    """The least number from 1 on for which something holds.
+def smallest(reached: Callable[[int], bool], what: str, *, start: int = 1, coarse: bool = False) -> int:
+    """The least number for which something holds.
 
     Args:
         reached: the condition. Bounds jump with whole counts, so that it may fail again behind its first success.
         what: is counted, for the error.
+        start: the first number that is tried.
         coarse: skip ahead by a tenth where a test costs much, and look closer at what was skipped last; an earlier
             success that stands alone may be passed over.
 
     Raises:
         UsageError: It holds for none.
     """
-    last, n = 0, 1
+    last, n = start - 1, start
     while not reached(n):
         last, n = n, n + (max(1, n // 10) if coarse else 1)
         if n > MOST:

@@ -153,9 +153,11 @@ def plan(config: Config, guess: Guess) -> Plan:
         UsageError: No sample that can be run does.
     """
     reg, rates, given = to_registration(config), guess.rates, guess.counts
+    if not 0.0 < guess.power < 1.0:
+        raise UsageError(f"a power of {guess.power:g} is not above 0 and below 1")
     needed = smallest_zero_hit_sample(reg.alpha_recovery, reg.rho)
-    challengers = given.get("challengers") or next(
-        n for n in range(needed, 100 * needed) if exact.at_least(needed, n, 1.0 - rates.loss) >= guess.power
+    challengers = given.get("challengers") or exact.smallest(
+        lambda n: exact.at_least(needed, n, 1.0 - rates.loss) >= guess.power, "challengers", start=needed
     )
     controls = given.get("controls") or _controls(reg, guess)
     neutral_needed = smallest_zero_hit_sample(reg.alpha_neutral, reg.rho_neutral)

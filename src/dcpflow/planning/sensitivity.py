@@ -21,7 +21,7 @@ from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.planning import exact
 from dcpflow.protocol import intervals
 from dcpflow.protocol.intervals import Interval
-from dcpflow.protocol.registration import ALPHA_TOTAL_CAP, RHO_CAP
+from dcpflow.protocol.registration import ALPHA_TOTAL_CAP, FINITE_SET_EXACT, RHO_CAP
 from dcpflow.records import history
 from dcpflow.records.layout import Layout
 
@@ -306,12 +306,11 @@ def _remark_on_epsilon(outcome: Outcome) -> str:
     flip = _best(outcome)
     if flip is None:
         return "no challenger can be compared with the claimed artifact"
+    exact_set = outcome.reg.interval_method == FINITE_SET_EXACT
+    what = "x - best challenger" if exact_set else "x - best challenger, by the upper end of its interval,"
     if flip <= 0:
-        return (
-            f"epsilon* = x - best challenger = {flip:.6f}: a challenger does as well as the claim, and no epsilon "
-            "changes that"
-        )
-    return f"epsilon* = x - best challenger = {flip:.6f}: from there on a challenger has recovered the outcome"
+        return f"epsilon* = {what} = {flip:.6f}: a challenger does as well as the claim, and no epsilon changes that"
+    return f"epsilon* = {what} = {flip:.6f}: from there on a challenger has recovered the outcome"
 
 
 def _epsilon_edges(outcome: Outcome) -> list[_Edge]:

@@ -216,6 +216,8 @@ def check(setup: Setup) -> None:
             f"an artifact worth {truth.miss:g} is no miss: the recovery line lies at {line:g}",
             "Lower what a miss is worth",
         )
+    if not truth.noise >= 0.0:
+        raise UsageError(f"a noise of {truth.noise:g} is below 0")
     if not 0.0 <= truth.dependence < 1.0:
         raise UsageError(f"a dependence of {truth.dependence:g} is not from 0 to below 1")
 

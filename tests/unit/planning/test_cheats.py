@@ -119,8 +119,8 @@ def test_the_table_says_plainly_what_is_not_detectable(played: list[Noticed]) ->
     text = cheats_text.render(played)
     block = text[text.index("  the conversation is rewritten too") :].splitlines()
     assert block[1].strip() == "not detectable"
-    assert "Core certified: 2000 of 2000 audits" in block[2]
-    assert "would help: an auditor who runs the challengers" in block[2]
+    assert "Core certified: 2000 of 2000 audits [0.9982, 1.0000]" in block[2]
+    assert "would help: an auditor who runs the challengers" in block[3]
 
 
 def test_a_core_audit_plays_no_cheats_for_evidence(config: Config, setup: Setup) -> None:

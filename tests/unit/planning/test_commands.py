@@ -49,7 +49,12 @@ def test_plan_prints_a_fragment_that_is_a_configuration(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--rho", "0.2"], "R6"), (["--recall", "0.7"], "cannot show a recall"), (["--truthful", "0.5"], "margins")],
+    [
+        (["--rho", "0.2"], "R6"),
+        (["--power", "1"], "a power of 1"),
+        (["--recall", "0.7"], "cannot show a recall"),
+        (["--truthful", "0.5"], "margins"),
+    ],
 )
 def test_plans_that_cannot_be_are_bad_usage(
     capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
@@ -59,7 +64,14 @@ def test_plans_that_cannot_be_are_bad_usage(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["plan", "--p", "1.5"], ["plan", "--pairs", "0"], ["simulate", "--audits", "-3"]]
+    "arguments",
+    [
+        ["plan", "--p", "1.5"],
+        ["plan", "--pairs", "0"],
+        ["simulate", "--audits", "-3"],
+        ["simulate", "--seed", "-1"],
+        ["plan", "--money", "nan"],
+    ],
 )
 def test_arguments_out_of_range_are_bad_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -136,6 +136,7 @@ def test_a_certificate_becomes_rarer_as_the_recovery_probability_grows(config: C
         (Rates(recall=0.8), "cannot show a recall of 0.8"),
         (Rates(truthful=0.5, neutral=0.2), "passes the margins"),
         (Rates(null_reference=1.0, null_proposed=0.8), "passes the margins"),
+        (Rates(loss=1.0), "challengers would be needed"),
     ],
 )
 def test_guesses_that_no_sample_can_prove_are_refused(config: Config, rates: Rates, says: str) -> None:

@@ -191,7 +191,12 @@ def test_a_neutral_hit_refutes_where_neutral_branches_are_challengers(setup: Set
 
 
 @pytest.mark.parametrize(
-    ("truth", "says"), [(Truth(miss=0.9), "is no miss"), (Truth(dependence=1.0), "is not from 0 to below 1")]
+    ("truth", "says"),
+    [
+        (Truth(miss=0.9), "is no miss"),
+        (Truth(noise=-1.0), "is below 0"),
+        (Truth(dependence=1.0), "is not from 0 to below 1"),
+    ],
 )
 def test_truths_that_contradict_the_registration_are_refused(setup: Setup, truth: Truth, says: str) -> None:
     with pytest.raises(UsageError, match=says):
