@@ -13,7 +13,7 @@ def render(found: Iterable[Noticed]) -> str:
     """One block for each cheat, one line for each way of doing it."""
     lines = [
         "Each move is played on synthetic audits; their checks and rules are the real ones.",
-        "Certified are the audits in which the claim was so all the same, and not as exploratory. [exact 95 % interval]",
+        "Certified: audits whose claim was certified all the same, and not as exploratory [exact 95 % interval].",
     ]
     for cheat, moves in groupby(found, key=lambda one: one.move.cheat):
         lines += ["", cheat]

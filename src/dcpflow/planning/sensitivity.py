@@ -307,7 +307,7 @@ def _remark_on_epsilon(outcome: Outcome) -> str:
     if flip is None:
         return "no challenger can be compared with the claimed artifact"
     exact_set = outcome.reg.interval_method == FINITE_SET_EXACT
-    what = "x - best challenger" if exact_set else "x - best challenger, by the upper end of its interval,"
+    what = "x - best challenger" if exact_set else "x - best challenger, by the lower end of its interval,"
     if flip <= 0:
         return f"epsilon* = {what} = {flip:.6f}: a challenger does as well as the claim, and no epsilon changes that"
     return f"epsilon* = {what} = {flip:.6f}: from there on a challenger has recovered the outcome"
