@@ -57,16 +57,15 @@ def _core(plan: Plan, guess: Guess) -> Iterator[Row]:
 
 
 def _evidence(plan: Plan, guess: Guess) -> Iterator[Row]:
-    reg, rates = plan.reg, guess.rates
-    needed = plan.neutral_needed
+    if not plan.pairs:
+        return
+    reg, rates, needed = plan.reg, guess.rates, plan.neutral_needed
     yield (
         "neutral branches",
         f"{needed}",
         f"for necessity, none recovers: 1 - {reg.alpha_neutral:g}^(1/{needed}) = "
         f"{zero_hit_upper_bound(needed, reg.alpha_neutral):.4f}, at most rho_placebo {reg.rho_neutral:g}",
     )
-    if not plan.pairs:
-        return
     if plan.truthful_needed is None:
         why = "the interval is narrow enough, if the spread is as guessed"
     else:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dcpflow.evidence import decision, folder, gates
+from dcpflow.evidence import checks, decision, folder, gates
 from dcpflow.evidence.decision import Outcome
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
@@ -455,10 +455,6 @@ def _delta_sham(stored: Stored, outcome: Outcome) -> Curve:
 def _harm(view: AuditView) -> Iterator[float]:
     """How far the neutral arm lies below the challengers, which the check neutral_harm compares with the band."""
     neutral = [e for e in view.of("pairs", "pair_replacements") if e.record.arm == "neutral"]
-    means = []
-    for episodes in (neutral, view.of("challengers")):
-        rows = [view.score_of(episode) for episode in episodes]
-        scores = [mean_score(row) if row and row.validity == "valid" else 0.0 for row in rows]
-        means.append(math.fsum(scores) / len(scores) if scores else math.nan)
-    if math.isfinite(means[1] - means[0]):
-        yield means[1] - means[0]
+    ours, theirs = checks.mean_of(view, neutral), checks.mean_of(view, view.of("challengers"))
+    if ours is not None and theirs is not None:
+        yield theirs - ours
