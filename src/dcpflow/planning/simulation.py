@@ -1,8 +1,8 @@
 """Thousands of synthetic audits from a declared truth, each decided by the rules of :mod:`dcpflow.protocol`.
 
 Audits are drawn in blocks, each with a stream of its own, so that the same seed gives the same audits on any number of
-processes. Where artifacts are scored without noise, an audit's evidence follows from its counts, and audits with equal
-counts share one decision of the engine; with noise each audit is decided by itself.
+processes. An audit's evidence follows from its counts, and audits with equal counts share one decision of the engine.
+With noise those share one in which the same numbers of artifacts reach their lines.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
 from dcpflow.evidence import gates
 from dcpflow.planning import exact
 from dcpflow.planning.endings import Rates
-from dcpflow.planning.synthetic import Counts, Scores, Synthesis
+from dcpflow.planning.synthetic import HIT, SCORED, Counts, Scores, Synthesis
 from dcpflow.protocol.decision import Decision, decide
-from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
-from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.gate1 import evaluate_gate1
+from dcpflow.protocol.intervals import differences, mean, success_lower_bound, success_upper_bound
+from dcpflow.protocol.registration import BINARY, FINITE_SET_EXACT, Registration
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -227,23 +228,28 @@ def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counte
     import numpy as np  # noqa: PLC0415
 
     synthesis = Synthesis(setup.reg, setup.controls, setup.scores)
-    known: dict[Counts, Ending] = {}
+    known: dict[Any, Ending] = {}
     endings: Counter[Ending] = Counter()
     decisions = 0
     for number, size in blocks:
         draws = np.random.default_rng([seed, number])
         for counts in drawn(setup, draws, size):
-            if setup.truth.noise:
-                endings[_ending(_noisy(synthesis, setup.truth, counts, draws))] += 1
+            key, decided = _audit(setup, synthesis, counts, draws)
+            if key is None or key not in known:
+                end = _ending(decided())
                 decisions += 1
-                continue
-            if counts not in known:
-                known[counts] = _ending(
-                    decide(setup.reg, synthesis.gate1(), synthesis.gate2(counts), synthesis.gate3(counts))
-                )
-                decisions += 1
-            endings[known[counts]] += 1
+                if key is not None:
+                    known[key] = end
+            endings[end if key is None else known[key]] += 1
     return endings, decisions
+
+
+def _audit(setup: Setup, synthesis: Synthesis, counts: Counts, draws: Generator) -> tuple[Any, Callable[[], Decision]]:
+    """What an audit shares its decision by (None if with no other), and the engine's decision on it."""
+    if setup.truth.noise:
+        audit = _measured(synthesis, setup.truth, counts, draws)
+        return audit.key(setup.reg), audit.decided
+    return counts, lambda: decide(setup.reg, synthesis.gate1(), synthesis.gate2(counts), synthesis.gate3(counts))
 
 
 def _ending(decision: Decision) -> Ending:
@@ -313,26 +319,77 @@ def _pairs(
 # --- noise -------------------------------------------------------------------------------------------------
 
 
-def _noisy(synthesis: Synthesis, truth: Truth, counts: Counts, draws: Generator) -> Decision:
-    """One audit whose artifacts are scored with noise, unit by unit."""
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One audit whose artifacts were scored with noise, unit by unit.
 
-    def scored(value: float) -> tuple[float, ...]:
-        import numpy as np  # noqa: PLC0415
+    Attributes:
+        synthesis: makes its evidence.
+        counts: what its episodes came to in truth.
+        scores: of the claimed artifact and the baseline.
+        challengers: scores of the challengers' artifacts.
+        branches: scores of the feedback branches' artifacts.
+    """
 
-        return tuple(np.clip(value + truth.noise * draws.standard_normal(truth.units), 0.0, 1.0).tolist())
+    synthesis: Synthesis
+    counts: Counts
+    scores: Scores
+    challengers: list[tuple[float, ...]]
+    branches: list[tuple[float, ...]]
 
-    def scores_of(ends: Iterator[float]) -> Iterator[tuple[float, ...]]:
-        return map(scored, ends)
+    def decided(self) -> Decision:
+        """The engine's decision on exactly these scores."""
+        made = self.synthesis
+        return decide(
+            made.reg,
+            made.gate1(self.scores),
+            made.gate2(self.counts, iter(self.challengers)),
+            made.gate3(self.counts, iter(self.branches)),
+        )
 
-    measured = Scores(scored(truth.claimed), scored(truth.baseline), synthesis.scores.miss)
+    def key(self, reg: Registration) -> Any:
+        """All that the rules read of the scores, if that is which of them reach a line; None where they read more.
+
+        Under exact inference and the binary estimand a decision follows from how many artifacts reach the recovery line
+        in which arms, and from how the claimed artifact stands to the baseline.
+        """
+        if reg.interval_method != FINITE_SET_EXACT or (reg.grade == "evidence" and reg.feedback_estimand != BINARY):
+            return None
+        gate1 = evaluate_gate1(reg, self.synthesis.gate1(self.scores))
+
+        def reached(scores: tuple[float, ...]) -> bool:
+            return mean(differences(scores, self.scores.claimed)) >= -reg.epsilon
+
+        branches = iter(self.branches)
+        pairs = Counter(
+            tuple(reached(next(branches)) if end in SCORED else end for end in ends)
+            for ends in self.synthesis.started(self.counts)
+        )
+        others = replace(self.counts, hits=0, misses=0, pairs=())
+        return (
+            others,
+            sum(map(reached, self.challengers)),
+            frozenset(pairs.items()),
+            gate1.gain_reached,
+            gate1.baseline_fails,
+        )
+
+
+def _measured(synthesis: Synthesis, truth: Truth, counts: Counts, draws: Generator) -> _Measured:
+    import numpy as np  # noqa: PLC0415
+
     challengers = [truth.claimed] * counts.hits + [truth.miss] * counts.misses
-    branches = synthesis.worth_of_branches(counts)
-    return decide(
-        synthesis.reg,
-        synthesis.gate1(measured),
-        synthesis.gate2(counts, scores_of(iter(challengers))),
-        synthesis.gate3(counts, scores_of(branches)),
-    )
+    branches = [
+        truth.claimed if end == HIT else truth.miss
+        for ends in synthesis.started(counts)
+        for end in ends
+        if end in SCORED
+    ]
+    worth = np.array([truth.claimed, truth.baseline, *challengers, *branches])
+    noise = truth.noise * draws.standard_normal((len(worth), truth.units))
+    claimed, baseline, *others = map(tuple, np.clip(worth[:, None] + noise, 0.0, 1.0).tolist())
+    scores = Scores(claimed, baseline, synthesis.scores.miss)
+    return _Measured(synthesis, counts, scores, others[: len(challengers)], others[len(challengers) :])
 
 
 # --- what to hold the rates against -------------------------------------------------------------------------

@@ -32,6 +32,9 @@ HIT: Final = "hit"
 MISS: Final = "miss"
 FAILURE: Final = "failure"
 LOST: Final = "lost"
+SCORED: Final = frozenset({HIT, MISS})
+"""What leaves an artifact that is scored."""
+
 BRANCH_ENDS: Final = (HIT, FAILURE, MISS)
 """What a branch of a pair that was not lost may come to."""
 
@@ -169,11 +172,10 @@ class Synthesis:
             started_pairs=len(pairs),
         )
 
-    def worth_of_branches(self, counts: Counts) -> Iterator[float]:
-        """What the artifacts of all feedback branches are worth, in the order in which :meth:`gate3` asks for them."""
-        worth = {HIT: self.scores.claimed[0], MISS: self.scores.miss[0]}
-        started = _started(counts.pairs, counts.replaced, counts.pairs_lost) if counts.pairs else iter(())
-        return (worth[end] for ends, _ in started for end in ends if end in worth)
+    def started(self, counts: Counts) -> Iterator[tuple[str, str]]:
+        """What the branches of all started feedback pairs came to, in the order of :meth:`gate3`."""
+        if self.reg.grade == "evidence":
+            yield from (ends for ends, _ in _started(counts.pairs, counts.replaced, counts.pairs_lost))
 
     @property
     def _conditions(self) -> Conditions:

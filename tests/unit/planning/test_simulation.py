@@ -11,7 +11,7 @@ import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import simulation_text
+from dcpflow.planning import simulation, simulation_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
 from dcpflow.planning.synthetic import Counts, Synthesis
@@ -90,7 +90,23 @@ def test_noise_too_small_to_matter_changes_nothing(setup: Setup) -> None:
     rates = Rates(0.01, 0.97, 0.9, 0.1, 0.99, 0.98, failure=0.03, loss=0.02)
     plain, noisy = (simulate(of(setup, Truth(rates, noise=noise)), 30) for noise in (0.0, 1e-9))
     assert plain.endings == noisy.endings
-    assert noisy.decisions == 30
+    assert plain.decisions == noisy.decisions
+
+
+def test_audits_that_share_a_decision_would_each_have_got_it(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = Truth(Rates(recovery=0.01, truthful=0.9), noise=0.02, units=2, claimed=0.6)
+    shared = simulate(of(setup, truth), 40)
+    monkeypatch.setattr(simulation._Measured, "key", lambda *_: None)
+    alone = simulate(of(setup, truth), 40)
+    assert alone.endings == shared.endings
+    assert shared.decisions < alone.decisions == 40
+
+
+def test_where_units_are_sampled_each_audit_is_decided_by_itself(setup: Setup) -> None:
+    """One noisy unit bounds nothing then."""
+    sampled = replace(setup.reg, inference_scope="sampled_population", interval_method="bounded_empirical_bernstein")
+    found = simulate(replace(setup, reg=sampled, truth=Truth(noise=0.01)), 3)
+    assert (found.decisions, found.rate("core", "inconclusive").count) == (3, 3)
 
 
 def test_noise_beyond_epsilon_hides_recoveries(setup: Setup) -> None:
