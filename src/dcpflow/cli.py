@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    from dcpflow.planning.endings import Rates
     from dcpflow.stages.new_task import NewTask
     from dcpflow.stages.workflow import Workflow
 
@@ -59,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_init)
 
     _add_cases(commands)
+
+    _add_planning(commands, audit)
 
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
@@ -140,6 +144,121 @@ def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("name", help="the data set: yacht, ionosphere or dry-bean")
     command.add_argument("--from", dest="source", metavar="FILE", help="a file of it, or another address")
     command.set_defaults(run=_data_fetch)
+
+
+PLANNED = {
+    "rho": "thresholds.gate2.rho",
+    "recall_min": "thresholds.controls.recall_min",
+    "delta_evidence": "thresholds.gate3.delta_evidence",
+    "delta_sham": "thresholds.gate3.delta_sham",
+    "rho_placebo": "thresholds.gate3.rho_placebo",
+    "alpha_recovery": "thresholds.alpha.recovery",
+    "alpha_adequacy": "thresholds.alpha.adequacy",
+    "alpha_evidence": "thresholds.alpha.evidence",
+    "alpha_sham": "thresholds.alpha.sham",
+    "alpha_neutral": "thresholds.alpha.neutral",
+}
+"""Options of ``plan`` that change the configuration, and the keys that they change."""
+
+
+def _add_planning(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser
+) -> None:
+    command = commands.add_parser("plan", parents=[audit], help="sample sizes, costs and chances of an audit")
+    _add_rates(command, recall=0.98, truthful=0.95, null=0.99)
+    for name, key in PLANNED.items():
+        command.add_argument(f"--{name.replace('_', '-')}", type=float, help=f"instead of {key}")
+    command.add_argument("--grade", choices=["core", "evidence"], help="instead of claim.grade")
+    command.add_argument("--necessity", action="store_true", default=None, help="plan for claim.necessity")
+    command.add_argument("--power", type=_chance, default=0.9, help="chance that each sample passes its test (0.9)")
+    command.add_argument("--spread", type=_amount, default=0.25, help="of a pair's difference, if continuous (0.25)")
+    for name in ("challengers", "controls", "pairs", "null-pairs"):
+        command.add_argument(f"--{name}", type=_count, help="a given number instead of the planned one")
+    command.add_argument("--pilot", type=Path, help="a results folder whose episodes tell the seconds of one")
+    command.add_argument("--seconds", type=_amount, help="of one episode")
+    command.add_argument("--tokens", type=_amount, help="of one episode")
+    command.add_argument("--money", type=_amount, help="of one episode")
+    command.add_argument("--jobs", type=_count, default=1, help="episodes that run at a time (1)")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--fragment", action="store_true", help="print the configuration to paste alone")
+    command.set_defaults(run=_plan)
+
+    command = commands.add_parser("sensitivity", parents=[audit], help="how a decision leans on its thresholds")
+    command.add_argument("results", type=Path, nargs="?", help="a results folder; by default the configured one")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_sensitivity)
+
+    command = commands.add_parser("simulate", parents=[audit], help="how often an audit decides what, from a truth")
+    _add_rates(command)
+    command.add_argument("--dependence", type=float, default=0.0, help="correlation of episodes of one kind (0)")
+    command.add_argument("--noise", type=float, default=0.0, help="standard deviation of a sealed unit's score (0)")
+    command.add_argument("--units", type=_count, default=1, help="sealed units (1)")
+    for name, worth in (("claimed", 0.9), ("baseline", 0.0), ("miss", 0.3)):
+        command.add_argument(
+            f"--{name}", type=_chance, default=worth, help=f"what such an artifact is worth ({worth:g})"
+        )
+    command.add_argument(
+        "--checkpoint",
+        choices=["lineage_prefix", "lineage_empty"],
+        default="lineage_prefix",
+        help="lineage_empty makes neutral branches challengers (lineage_prefix)",
+    )
+    command.add_argument("--audits", type=_count, default=10_000, help="synthetic audits (10000)")
+    command.add_argument("--seed", type=_whole, default=20_260_909, help="of all draws (20260909)")
+    command.add_argument("--processes", type=_count, help="by default one for each processor; no draw depends on it")
+    command.add_argument("--cheats", action="store_true", help="play cheating claimants instead")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_simulate)
+
+
+def _add_rates(command: argparse.ArgumentParser, recall: float = 1.0, truthful: float = 1.0, null: float = 1.0) -> None:
+    """What episodes come to; the defaults differ between what is expected and what is declared."""
+    group = command.add_argument_group("what episodes come to, as chances")
+    for name, default, words in (
+        ("p", 0.0, "a challenger recovers the outcome"),
+        ("recall", recall, "a positive control succeeds"),
+        ("truthful", truthful, "a branch with truthful feedback recovers"),
+        ("neutral", 0.0, "a branch with neutral feedback recovers"),
+        ("failure", 0.0, "an episode that misses commits nothing"),
+        ("loss", 0.0, "an episode, or a pair, is lost to infrastructure"),
+    ):
+        group.add_argument(f"--{name}", type=_chance, default=default, help=f"{words} ({default:g})")
+    group.add_argument(
+        "--null",
+        type=_chance,
+        nargs=2,
+        default=(null, null),
+        metavar=("REFERENCE", "PROPOSED"),
+        help=f"a null branch with the reference and with the neutral channel succeeds ({null:g} {null:g})",
+    )
+
+
+def _chance(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is no chance from 0 to 1")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number from 0 on")
+    return value
+
+
+def _whole(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
 
 
 def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
@@ -396,6 +515,86 @@ def _data_fetch(options: argparse.Namespace) -> None:
     from dcpflow.stages.fetching import fetch  # noqa: PLC0415
 
     print(f"wrote {fetch(options.name, options.source)}")
+
+
+def _plan(options: argparse.Namespace) -> int | None:
+    from dcpflow.planning import costs, plan, plan_text  # noqa: PLC0415
+    from dcpflow.planning.fragment import fragment, settings  # noqa: PLC0415
+
+    given = {key: getattr(options, name) for name, key in PLANNED.items()}
+    given |= {"claim.grade": options.grade, "claim.necessity": options.necessity}
+    counts = {name: getattr(options, name) for name in ("challengers", "controls", "pairs", "null_pairs")}
+    guess = plan.Guess(
+        _rates(options), options.power, options.spread, {name: count for name, count in counts.items() if count}
+    )
+    try:
+        config = plan.altered(_audit(options).config, {key: value for key, value in given.items() if value is not None})
+        made = plan.plan(config, guess)
+    except UsageError as error:
+        return _bad_usage(error)
+    seconds = costs.of_pilot(options.pilot) if options.pilot else {}
+    seconds |= {"": options.seconds} if options.seconds is not None else {}
+    cost = costs.cost(made.episodes, costs.Price(seconds, options.tokens, options.money), options.jobs)
+    if options.fragment:
+        print(fragment(made), end="")
+    elif options.json:
+        print(json.dumps({**made.to_json(), "cost": cost.to_json(), "config": settings(made)}, indent=2))
+    else:
+        print(plan_text.render(made, guess, cost))
+    return None
+
+
+def _rates(options: argparse.Namespace) -> Rates:
+    from dcpflow.planning.endings import Rates  # noqa: PLC0415
+
+    reference, proposed = options.null
+    return Rates(
+        recovery=options.p,
+        recall=options.recall,
+        truthful=options.truthful,
+        neutral=options.neutral,
+        null_reference=reference,
+        null_proposed=proposed,
+        failure=options.failure,
+        loss=options.loss,
+    )
+
+
+def _sensitivity(options: argparse.Namespace) -> None:
+    from dcpflow.planning import sensitivity, sensitivity_text  # noqa: PLC0415
+
+    results = options.results or Path(_audit(options).results)
+    found = sensitivity.describe(sensitivity.read(results))
+    print(json.dumps(found.to_json(), indent=2) if options.json else sensitivity_text.render(found, str(results)))
+
+
+def _simulate(options: argparse.Namespace) -> int | None:
+    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text  # noqa: PLC0415
+
+    config = _audit(options).config
+    truth = simulation.Truth(
+        _rates(options),
+        options.dependence,
+        options.noise,
+        options.units,
+        options.claimed,
+        options.baseline,
+        options.miss,
+    )
+    setup = simulation.setup(config, truth, options.checkpoint)
+    try:
+        if options.cheats:
+            played = list(cheats.play(config, setup, options.seed))
+            print(
+                json.dumps([one.to_json() for one in played], indent=2) if options.json else cheats_text.render(played)
+            )
+            return None
+        found = simulation.simulate(setup, options.audits, options.seed, options.processes or os.cpu_count() or 1)
+    except UsageError as error:
+        return _bad_usage(error)
+    shown = json.dumps(simulation_text.to_json(found), indent=2) if options.json else simulation_text.render(found)
+    print(shown)
+    return None
 
 
 def _nonce(options: argparse.Namespace) -> None:

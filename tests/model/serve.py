@@ -1,6 +1,6 @@
 """Serves a model from a GGUF file on loopback, with the APIs of OpenAI and Anthropic.
 
-    python tests/model/serve.py FILE NAME PORT
+python tests/model/serve.py FILE NAME PORT
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from dcpflow.protocol import (
     Verdict,
     registration_warnings,
 )
+from dcpflow.protocol.campaign import campaign_risk
 from dcpflow.protocol.gate3 import Gate3Result
 from dcpflow.protocol.intervals import mean, success_lower_bound, zero_hit_upper_bound
 
@@ -124,6 +125,7 @@ def _gate2(decoded: Decoded, decision: Decision) -> dict[str, Any]:
         "best_score": _number(max(scores)) if scores else None,
         "recovery_upper_bound": _number(found.bound) if found else None,
         "recovery_upper_bound_without_failures": _number(found.bound_without_failures) if found else None,
+        "campaign": campaign_risk(_number(found.bound), found.independent) if found else campaign_risk(None, None),
         "rho": reg.rho,
         "recovery": found.recovery.value if found else None,
         "reason": found.reason if found else "Gate 2 could not be evaluated",

@@ -458,7 +458,7 @@ def neutral_harm(context: Context) -> Finding:
     view, band = context.view, context.reg.delta_null
     neutral = [e for e in view.of("pairs", "pair_replacements") if e.record.arm == "neutral"]
     alone = view.of("challengers")
-    means = [_mean_of(view, episodes) for episodes in (neutral, alone)]
+    means = [mean_of(view, episodes) for episodes in (neutral, alone)]
     if None in means:
         return NOT_ASSESSED, "no scores to compare", (*neutral, *alone)
     ours, theirs = (value for value in means if value is not None)
@@ -546,7 +546,8 @@ def _shape(value: Any) -> Any:
     return (type(value).__name__, len(value) if isinstance(value, str) else 0)
 
 
-def _mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
+def mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
+    """Mean score of some episodes, of which one without a valid artifact scores nothing; None for none."""
     rows = [view.score_of(episode) for episode in episodes]
     if not rows:
         return None

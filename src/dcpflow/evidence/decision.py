@@ -13,6 +13,7 @@ from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
+from dcpflow.protocol.campaign import campaign_risk
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
@@ -248,6 +249,7 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
         "best_score": max(scores) if scores else None,
         "recovery_upper_bound": _number(found.bound) if found else None,
         "recovery_upper_bound_without_failures": _number(found.bound_without_failures) if found else None,
+        "campaign": campaign_risk(_number(found.bound), found.independent) if found else campaign_risk(None, None),
         "rho": reg.rho,
         "recovery": found.recovery.value if found else None,
         "reason": found.reason if found else "Gate 2 could not be evaluated",

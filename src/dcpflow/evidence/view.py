@@ -23,9 +23,9 @@ from dcpflow.records.scores import ScoreRow
 from dcpflow.records.transcript import exchanges
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Episode:
-    """A committed episode.
+    """A committed episode. What it was told is parsed once: a decision may be reached from it many times.
 
     Attributes:
         record: its record.
@@ -44,7 +44,7 @@ class Episode:
         """Where it stands."""
         return self.record.key
 
-    @property
+    @cached_property
     def hello(self) -> dict[str, Any]:
         """The first message."""
         message: dict[str, Any] = json.loads(self.transcript[0]["line"])
@@ -52,12 +52,20 @@ class Episode:
 
     def fetches(self) -> list[dict[str, Any]]:
         """What it was shown of the Web, in order: ``{"request", "reply"}`` with the canonical address."""
-        found = (packet.seen(request, reply) for request, reply in exchanges(self.transcript))
-        return [one for one in found if one]
+        return list(self._fetches)
 
     def replies(self) -> list[dict[str, Any]]:
         """What the harness answered, in order."""
-        return [json.loads(line["line"]) for line in self.transcript[1:] if line["from"] == "harness"]
+        return list(self._replies)
+
+    @cached_property
+    def _fetches(self) -> tuple[dict[str, Any], ...]:
+        found = (packet.seen(request, reply) for request, reply in exchanges(self.transcript))
+        return tuple(one for one in found if one)
+
+    @cached_property
+    def _replies(self) -> tuple[dict[str, Any], ...]:
+        return tuple(json.loads(line["line"]) for line in self.transcript[1:] if line["from"] == "harness")
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,20 @@ def empirical_bernstein(values: Sequence[float], coverage: float) -> Interval:
     n, centre = len(values), mean(values)
     if n < 2 or not math.isfinite(centre) or any(abs(v) > 1 for v in values):
         return unbounded(n, centre)
-    variance = math.fsum((v - centre) ** 2 for v in values) / (n - 1)
-    log_term = math.log(4.0 / a)
-    half = math.sqrt(2.0 * variance * log_term / n) + 14.0 * log_term / (3.0 * (n - 1))
+    half = half_width(n, math.fsum((v - centre) ** 2 for v in values) / (n - 1), a)
     return Interval(centre, max(-1.0, centre - half), min(1.0, centre + half), n)
+
+
+def half_width(n: int, variance: float, alpha: float) -> float:
+    """The half-width of the empirical Bernstein interval at error ``alpha``, before it is clipped.
+
+    Args:
+        n: Number of values, at least 2.
+        variance: Their sample variance (``ddof`` 1).
+        alpha: In (0, 1).
+    """
+    log_term = math.log(4.0 / alpha)
+    return math.sqrt(2.0 * variance * log_term / n) + 14.0 * log_term / (3.0 * (n - 1))
 
 
 def paired_binary_exact(values: Sequence[float], coverage: float) -> Interval:

@@ -105,10 +105,29 @@ def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
         f"          recovery probability at most {number(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
         + (f"; without the failed {number(without_failed)}" if seats["model_failures"] else "")
         + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
+        *_campaign(gate.get("campaign")),
         *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
         f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
         f"{number(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
     ]
+
+
+def _campaign(campaign: Mapping[str, Any] | None) -> list[str]:
+    """What the bound means for many fresh episodes; a decision of an earlier version does not say it."""
+    lines = []
+    if campaign and campaign["at_bound"]:
+        rows = campaign["at_bound"]
+        counts, risks = (", ".join(format(row[key], form) for row in rows) for key, form in _RISK)
+        lines.append(f"          in {counts} fresh episodes a recovery has a chance of at most {risks}")
+    if campaign and campaign["seen"]:
+        rows = campaign["seen"]
+        routes, chances = (", ".join(format(row[key], form) for row in rows) for key, form in _ROUTE)
+        lines.append(f"          a route of probability {routes} would have been seen with a chance of {chances}")
+    return lines
+
+
+_RISK = (("episodes", "d"), ("at_most", ".4f"))
+_ROUTE = (("probability", "g"), ("chance", ".4f"))
 
 
 def _gate3(gate: Mapping[str, Any]) -> list[str]:

@@ -252,6 +252,9 @@ def test_the_published_bundle(tmp_path: Path) -> None:
     assert (challengers["hits"], challengers["independent"]) == (0, 80)
     assert document["gate2"]["best_score"] - document["gate1"]["x"] == pytest.approx(-0.14856, abs=1e-5)
     assert document["gate2"]["recovery_upper_bound"] == pytest.approx(0.0477239, abs=1e-7)
+    (one, *_), seen = document["gate2"]["campaign"]["at_bound"], document["gate2"]["campaign"]["seen"]
+    assert one["at_most"] == pytest.approx(0.0477239, abs=1e-7)
+    assert [row["chance"] for row in seen] == pytest.approx([1 - (1 - p) ** 80 for p in (0.001, 0.01, 0.05)])
     assert document["controls"]["recall_lower_bound"] == pytest.approx(0.8889268, abs=1e-7)
     assert document["provenance"] == "self-attested"
     assert verify(out).ok and verify(out).kind is Kind.IMPORTED

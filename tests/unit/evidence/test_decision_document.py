@@ -320,3 +320,33 @@ def test_a_decision_without_a_result_can_be_shown(
         text = screen.render(_complete(document(spoil(case, at("target", 1)))))
         assert "Gate 3" in text
         assert "CERTIFIED" not in text
+
+
+# --- campaigns ---------------------------------------------------------------------------------------------
+
+
+def test_the_decision_says_what_the_bound_means_for_a_campaign(convincing_core: Case) -> None:
+    found = document(convincing_core)["gate2"]
+    rows = found["campaign"]["at_bound"]
+    assert [row["episodes"] for row in rows] == [1, 10, 100]
+    assert rows[0]["at_most"] == pytest.approx(found["recovery_upper_bound"])
+    assert rows[2]["at_most"] == pytest.approx(1 - 0.01 ** (100 / 96))
+    seen = {row["probability"]: row["chance"] for row in found["campaign"]["seen"]}
+    assert seen[0.01] == pytest.approx(0.6190, abs=5e-5)
+
+
+def test_a_refuted_claim_has_no_bound_to_speak_of(convincing_core: Case) -> None:
+    found = document(convincing_core.with_hit(challengers(5)))["gate2"]["campaign"]
+    assert found["at_bound"] is None
+    assert found["seen"]
+
+
+def test_the_screen_shows_the_campaign_and_can_do_without(convincing_core: Case) -> None:
+    found = _complete(document(convincing_core))
+    shown = screen.render(found)
+    assert "in 1, 10, 100 fresh episodes a recovery has a chance of at most 0.0468, 0.3810, 0.9917" in shown
+    assert (
+        "a route of probability 0.001, 0.01, 0.05 would have been seen with a chance of 0.0916, 0.6190, 0.9927" in shown
+    )
+    del found["gate2"]["campaign"]
+    assert "fresh episodes" not in screen.render(found)

@@ -1,0 +1,235 @@
+"""Synthetic audits: sound evidence, the same on any number of processes, and rates that the formulas give."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.unit.planning.conftest import GOOD, ends
+
+from dcpflow.errors import UsageError
+from dcpflow.planning import simulation, simulation_text
+from dcpflow.planning.endings import Rates, endings
+from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
+from dcpflow.planning.synthetic import Counts, Synthesis
+from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
+
+MIXED = Rates(0.002, 0.97, 0.95, 0.02, 0.99, 0.98, failure=0.03, loss=0.01)
+
+
+def decided(setup: Setup, counts: Counts) -> Decision:
+    made = Synthesis(setup.reg, setup.controls, setup.scores)
+    return decide(setup.reg, made.gate1(), made.gate2(counts), made.gate3(counts))
+
+
+def of(setup: Setup, truth: Truth) -> Setup:
+    return replace(setup, truth=truth)
+
+
+# --- the evidence ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        GOOD,
+        replace(GOOD, misses=90, failures=3, lost=3, controls=43),
+        replace(GOOD, replaced=3, null_replaced=2),
+        replace(GOOD, pairs=ends(hit_miss=28, hit_failure=1, failure_miss=1), null_pairs=ends(hit_hit=59, miss_hit=1)),
+    ],
+)
+def test_synthetic_evidence_is_in_order_and_certifies_what_deserves_it(setup: Setup, counts: Counts) -> None:
+    found = decided(setup, counts)
+    assert found.complete, found.faults
+    assert (found.core.status, found.evidence.status) == ("certified", "certified"), found.evidence
+
+
+def test_pairs_lost_for_good_leave_evidence_open(setup: Setup) -> None:
+    found = decided(setup, replace(GOOD, pairs=ends(hit_miss=29), replaced=3, pairs_lost=1))
+    assert found.evidence.status == "inconclusive"
+
+
+def test_the_order_of_episodes_decides_nothing(setup: Setup) -> None:
+    """Equal counts may share one decision."""
+    counts = Counts(1, 2, 1, 92, 44, ends(hit_miss=20, miss_hit=4, hit_hit=6), 0, 0, ends(hit_hit=57, hit_miss=3))
+    made = Synthesis(setup.reg, setup.controls, setup.scores)
+    two, three = made.gate2(counts), made.gate3(counts)
+    assert three is not None
+    shuffle = random.Random(1)
+    for _ in range(5):
+        attempts, pairs, nulls = list(two.attempts), list(three.pairs), list(three.null.pairs)
+        for rows in (attempts, pairs, nulls):
+            shuffle.shuffle(rows)
+        found = decide(
+            setup.reg,
+            made.gate1(),
+            replace(two, attempts=tuple(attempts)),
+            replace(three, pairs=tuple(pairs), null=replace(three.null, pairs=tuple(nulls))),
+        )
+        expected = decided(setup, counts)
+        assert (found.core, found.evidence) == (expected.core, expected.evidence)
+
+
+# --- the draws ---------------------------------------------------------------------------------------------
+
+
+def test_a_seed_gives_the_same_audits_on_any_number_of_processes(setup: Setup) -> None:
+    mine = of(setup, Truth(Rates(0.02, 0.96), dependence=0.02))
+    one = simulate(mine, 1_700, seed=5, processes=1)
+    assert one == simulate(mine, 1_700, seed=5, processes=3)
+    assert one.endings != simulate(mine, 1_700, seed=6, processes=1).endings
+    assert sum(one.endings.values()) == 1_700
+
+
+def test_noise_too_small_to_matter_changes_nothing(setup: Setup) -> None:
+    """The way on which every audit is decided by itself gives what sharing decisions gives."""
+    rates = Rates(0.01, 0.97, 0.9, 0.1, 0.99, 0.98, failure=0.03, loss=0.02)
+    plain, noisy = (simulate(of(setup, Truth(rates, noise=noise)), 30) for noise in (0.0, 1e-9))
+    assert plain.endings == noisy.endings
+    assert plain.decisions == noisy.decisions
+
+
+def test_audits_that_share_a_decision_would_each_have_got_it(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = Truth(Rates(recovery=0.01, truthful=0.9), noise=0.02, units=2, claimed=0.6)
+    shared = simulate(of(setup, truth), 40)
+    monkeypatch.setattr(simulation._Measured, "key", lambda *_: None)
+    alone = simulate(of(setup, truth), 40)
+    assert alone.endings == shared.endings
+    assert shared.decisions < alone.decisions == 40
+
+
+def test_where_units_are_sampled_each_audit_is_decided_by_itself(setup: Setup) -> None:
+    """One noisy unit bounds nothing then."""
+    sampled = replace(setup.reg, inference_scope="sampled_population", interval_method="bounded_empirical_bernstein")
+    found = simulate(replace(setup, reg=sampled, truth=Truth(noise=0.01)), 3)
+    assert (found.decisions, found.rate("core", "inconclusive").count) == (3, 3)
+
+
+def test_noise_beyond_epsilon_hides_recoveries(setup: Setup) -> None:
+    """A claimed artifact that was lucky when it was scored cannot be reached again."""
+    truth = Truth(Rates(recovery=0.05))
+    quiet, noisy = (simulate(of(setup, replace(truth, noise=noise)), 60) for noise in (0.0, 0.05))
+    assert noisy.rate("core", "certified").count > quiet.rate("core", "certified").count + 5
+
+
+# --- the rates ---------------------------------------------------------------------------------------------
+
+
+def agrees(count: int, audits: int, chance: float) -> bool:
+    """Whether a count is no rarer than one in ten thousand under a chance."""
+    low, high = (bound(count, audits, 5e-5) for bound in (success_lower_bound, success_upper_bound))
+    return low <= chance <= high
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        Rates(recovery=0.05),
+        Rates(recovery=0.002, recall=0.95),
+        Rates(recall=0.97, failure=0.15),
+        Rates(recovery=0.01, loss=0.06),
+    ],
+)
+def test_the_engine_decides_on_core_as_often_as_the_formulas_say(setup: Setup, rates: Rates) -> None:
+    core = replace(setup, reg=replace(setup.reg, grade="core"), truth=Truth(rates))
+    found, expected = simulate(core, 3_000), endings(core.reg, rates, 96, 45)
+    for status, chance in (
+        ("certified", expected.core_certified),
+        ("refuted", expected.core_refuted),
+        ("inconclusive", sum(expected.core_inconclusive.values())),
+    ):
+        count = found.rate("core", status).count
+        assert agrees(count, 3_000, chance), (status, count / 3_000, chance)
+
+
+@pytest.mark.parametrize(
+    ("rates", "audits"),
+    [
+        (Rates(truthful=0.9), 2_000),
+        (Rates(truthful=0.1), 2_000),
+        (Rates(null_proposed=0.97), 2_000),
+        (Rates(loss=0.02), 1_000),
+        (Rates(truthful=0.95, failure=0.12), 150),
+        (Rates(0.001, 0.98, 0.9, 0.05, 0.99, 0.98, failure=0.03, loss=0.01), 200),
+    ],
+)
+def test_the_engine_decides_on_evidence_as_often_as_the_formulas_say(setup: Setup, rates: Rates, audits: int) -> None:
+    found, expected = simulate(of(setup, Truth(rates)), audits), endings(setup.reg, rates, 96, 45)
+    for status, chance in (
+        ("certified", expected.evidence_certified),
+        ("refuted", expected.evidence_refuted),
+        ("inconclusive", sum(expected.evidence_inconclusive.values())),
+    ):
+        assert chance is not None
+        count = found.rate("evidence", status).count
+        assert agrees(count, audits, chance), (status, count / audits, chance)
+
+
+def test_false_certification_stays_below_alpha_recovery(setup: Setup) -> None:
+    found = simulate(of(setup, Truth(Rates(recovery=0.05))), 100_000, processes=2)
+    wrong = simulation_text.errors(found)["core_false_certification"]
+    assert wrong.interval[1] <= setup.reg.alpha_recovery == 0.01
+    assert agrees(wrong.count, 100_000, 0.95**96)
+    text = simulation_text.render(found)
+    assert f"core false certification: {wrong.value:.6f}, at most {wrong.interval[1]:.6f}" in text
+    assert "0.95^96 = 0.007269" in text
+    assert "audits per minute on 2 processes" in text
+
+
+@pytest.mark.parametrize(("dependence", "loss"), [(0.0, 0.0), (0.2, 0.0), (0.2, 0.05), (0.0, 0.05)])
+def test_the_formula_holds_for_dependent_and_lost_episodes(setup: Setup, dependence: float, loss: float) -> None:
+    core = replace(setup, reg=replace(setup.reg, grade="core"), truth=Truth(Rates(0.02, loss=loss), dependence))
+    found = simulate(core, 4_000)
+    assert agrees(4_000 - found.rate("core", "refuted").count, 4_000, no_challenger_recovers(core))
+
+
+def test_dependence_makes_false_certificates_more_frequent_than_registered(setup: Setup) -> None:
+    """What is registered holds for independent episodes; a simulation shows what it costs where they are not."""
+    dependent = of(setup, Truth(Rates(recovery=0.05), dependence=0.1))
+    assert no_challenger_recovers(dependent) > 10 * setup.reg.alpha_recovery
+    assert simulate(dependent, 2_000).rate("core", "certified").value > 10 * setup.reg.alpha_recovery
+
+
+def test_a_neutral_hit_refutes_where_neutral_branches_are_challengers(setup: Setup) -> None:
+    truth = Truth(Rates(neutral=0.02))
+    inside = replace(setup, reg=replace(setup.reg, checkpoint_scope="lineage_empty"), truth=truth)
+    # a neutral branch is a challenger under the challengers' own contract and draws
+    assert inside.reg.neutral_recovery_contract_digest == inside.reg.challenger_contract_digest
+    assert simulate(of(setup, truth), 500).rate("core", "refuted").count == 0
+    assert agrees(simulate(inside, 2_000).rate("core", "certified").count, 2_000, 0.98**30)
+
+
+# --- what is refused, and what is said ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("truth", "says"),
+    [
+        (Truth(miss=0.9), "is no miss"),
+        (Truth(noise=-1.0), "is below 0"),
+        (Truth(dependence=1.0), "is not from 0 to below 1"),
+    ],
+)
+def test_truths_that_contradict_the_registration_are_refused(setup: Setup, truth: Truth, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        simulate(of(setup, truth), 10)
+
+
+def test_json_depends_on_the_machine_under_one_key_alone(setup: Setup) -> None:
+    mine = of(setup, Truth(MIXED))
+    first, second = (simulation_text.to_json(simulate(mine, 40, processes=n)) for n in (1, 2))
+    for found in (first, second):
+        assert found.pop("run")["audits_per_minute"] > 0
+    assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+    assert sum(row["count"] for row in first["core"]) == 40
+
+
+def test_a_claim_that_is_true_can_be_refuted_falsely_and_not_certified_falsely(setup: Setup) -> None:
+    found = Simulated(of(setup, Truth()), 1, 0, Counter(), 0, 1.0, 1)
+    assert set(simulation_text.errors(found)) == {"core_false_refutation", "evidence_false_refutation"}
+    weak = replace(found, setup=of(setup, Truth(Rates(recovery=0.05, truthful=0.3))))
+    assert set(simulation_text.errors(weak)) == {"core_false_certification", "evidence_false_certification"}
