@@ -31,6 +31,10 @@ class Pace:
         return 0.0 if self.last is None else max(0.0, self.last + 60 / per_minute - now)
 
 
+SECRET = 8
+"""Fewest characters of a key that is one; shorter ones are words that servers without keys are given."""
+
+
 @dataclass(frozen=True)
 class Api:
     """What is not registered of a model behind an API: what it costs, and what opens it.
@@ -51,7 +55,7 @@ class Api:
 
     def redacted(self, text: str) -> str:
         """Text of the provider's or the agent's, without the key."""
-        return text.replace(self.key, "[key]") if self.key else text
+        return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
 
 
 @dataclass(frozen=True)

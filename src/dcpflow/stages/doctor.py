@@ -6,7 +6,6 @@ ends with the first request that is understood.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +27,12 @@ from dcpflow.episodes.session import Api, Session
 from dcpflow.episodes.web import Recorded
 from dcpflow.errors import DcpflowError, UsageError
 from dcpflow.records import calls, plan
-from dcpflow.records.calls import Prices
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.journal import Journal
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
-from dcpflow.stages import configuration
+from dcpflow.stages import configuration, spending
 from dcpflow.stages.preflight import cost_in_words, in_words, open_sandbox
 from dcpflow.stages.seal import new_nonce
 from dcpflow.stages.workflow import Workflow
@@ -146,8 +144,7 @@ def _key(audit: Workflow) -> str:
         return "no model is asked through dcpflow"
     if model.key_variable is None:
         return "agent.model.key_variable names none"
-    if not os.environ.get(model.key_variable, "").strip():
-        raise UsageError(f"the environment variable {model.key_variable} is not set", "Set it to the API key")
+    spending.require_key(audit.config)
     return f"{model.key_variable} is set"
 
 
@@ -226,10 +223,7 @@ def _asked(audit: Workflow, isolation: Isolation, folder: Path) -> Iterator[Find
     """Whether the agent answers, and who did."""
     config = audit.config
     model = config.agent.model
-    api = Api()
-    if model is not None:
-        key = os.environ.get(model.key_variable or "", "").strip()
-        api = Api(key, Prices.of(config.budget.model_dump()), config.budget.max_usd_per_episode)
+    api = spending.Spending.of(config, at_once=1).api() if model is not None else Api()
     try:
         channel, ending = _answers(audit, isolation, folder, api)
     except DcpflowError as error:
@@ -252,8 +246,8 @@ def _asked(audit: Workflow, isolation: Isolation, folder: Path) -> Iterator[Find
 def _answers(audit: Workflow, isolation: Isolation, folder: Path, api: Api) -> tuple[FirstTurn, Ending]:
     """The agent's first turn, as a challenger under a nonce that is thrown away, as its kind of episode runs it."""
     agent, web = audit.parts["agent"], audit.parts["information"].get("web")
-    limits: dict[str, Any] = audit.parts["limits"]
-    limits |= {"wall_seconds": min(limits["wall_seconds"], PATIENCE_SECONDS)}
+    registered = audit.parts["limits"]
+    limits = registered | {"wall_seconds": min(registered["wall_seconds"], PATIENCE_SECONDS)}
     new_nonce(folder / "nonce")
     task = load_task(audit.parts["task"], audit.data_file)
     draws, key = Draws(Nonce.read(folder / "nonce"), "none"), EpisodeKey("challengers", 1, "withheld")

@@ -7,7 +7,7 @@ budget makes no job run again.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,19 @@ class Spending:
     key_variable: str | None
     at_once: int
     requests_per_minute: float
+
+    @classmethod
+    def of(cls, config: Config, at_once: int) -> Spending:
+        """What a configuration says, of an agent that asks a model.
+
+        Args:
+            config: the configuration.
+            at_once: jobs that may ask at the same time.
+        """
+        model = config.agent.model
+        assert model is not None
+        budget = config.budget.model_dump(mode="json")
+        return cls(budget, model.key_variable, at_once, model.requests_per_minute)
 
     @property
     def prices(self) -> Prices:
@@ -77,16 +90,8 @@ class Spending:
 
 def write(results: Path, config: Config, at_once: int) -> None:
     """Tell the jobs of this run what they may spend; nothing is written for an agent that asks no model."""
-    model = config.agent.model
-    if model is None:
-        return
-    body = {
-        "budget": config.budget.model_dump(mode="json"),
-        "key_variable": model.key_variable,
-        "at_once": at_once,
-        "requests_per_minute": model.requests_per_minute,
-    }
-    files.write_atomic(_path(results), canonical.encode(body))
+    if config.agent.model is not None:
+        files.write_atomic(_path(results), canonical.encode(asdict(Spending.of(config, at_once))))
 
 
 def read(results: Path) -> Spending:
