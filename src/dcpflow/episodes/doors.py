@@ -1,0 +1,277 @@
+"""Agents with doors: what they can reach besides their channel, without a network.
+
+A door is a listening socket that belongs to the loopback of the agent's own sandbox. It is opened inside by a few lines
+of ours (``agents/builtin/doors.py``) before they become the agent, and handed out over an inherited socket; outside, a
+process of ours answers at it. So nothing bridges the two in between, and nothing else can be reached.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from dcpflow.agents.dialogue import prompt
+from dcpflow.agents.launch import MCP, MODEL, LaunchSpec
+from dcpflow.episodes.channel import Channel
+from dcpflow.episodes.episode import earlier_calls
+from dcpflow.episodes.keeper import Keeper
+from dcpflow.episodes.runner import HEARTBEAT_SECONDS, Aside, Ending, Surroundings, converse
+from dcpflow.episodes.sandbox import Isolation
+from dcpflow.episodes.session import Session
+from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.records.calls import Call, call_of
+
+STARTING_SECONDS: Final = 30.0
+CHUNK: Final = 1 << 16
+LOOPBACK: Final = "127.0.0.1"
+
+
+def converse_with_doors(
+    session: Session,
+    isolation: Isolation,
+    spec: LaunchSpec,
+    limits: Mapping[str, float],
+    channel: Channel,
+    hello: Mapping[str, Any],
+) -> Ending:
+    """Start the agent behind its doors, and speak with it until one side ends it.
+
+    Args:
+        session: the attempt.
+        isolation: where to start it.
+        spec: what to start; it has doors.
+        limits: the registered limits.
+        channel: the conversation's state.
+        hello: the first message.
+
+    Raises:
+        UsageError: the calls have cost what one episode may; what MCP takes is not installed; or this sandbox can have
+            no doors.
+        EvidenceError: a process of ours died.
+    """
+    with ExitStack() as opened:
+        model = ModelDoor(session, channel) if MODEL in spec.doors else None
+        if model:
+            opened.callback(model.end)
+        mcp = McpDoor(limits) if MCP in spec.doors else None
+        if mcp:
+            opened.callback(mcp.end)
+        keepers = {MODEL: model and model.keeper, MCP: mcp and mcp.keeper}
+        doors = Doors(isolation.backend, [keeper for name in spec.doors if (keeper := keepers[name])])
+        opened.callback(doors.close)
+        if model:
+            doors.watched = {model.keeper.control.fileno(): model.hear}
+        if mcp:
+            doors.aside = Aside(mcp.heard, mcp.said, prompt(hello).encode())
+        launcher = spec.behind_doors(doors.handed)
+        ending = converse(isolation, launcher, limits, channel, hello, session.heartbeat, doors)
+    return replace(ending, calls=(*earlier_calls(session), *model.calls)) if model else ending
+
+
+class Doors(Surroundings):
+    """The doors of one agent, from where they are opened to those who answer at them.
+
+    Args:
+        backend: the kind of sandbox.
+        keepers: who answers, in the order of the agent's doors.
+    """
+
+    handed: int
+
+    def __init__(self, backend: str, keepers: Sequence[Keeper]) -> None:
+        self._backend = backend
+        self._keepers = keepers
+        self._ours, self._theirs = socket.socketpair()
+        self.handed = self._theirs.fileno()
+
+    def ready(self) -> bool:
+        """Take the doors and give them to those who answer; False if the agent's program did not come up.
+
+        Raises:
+            UsageError: in this sandbox there can be none, as far as one can tell.
+        """
+        self._theirs.close()
+        doors = received(self._ours, len(self._keepers))
+        try:
+            for keeper, door in zip(self._keepers, doors, strict=False):
+                keeper.give(door)
+        finally:
+            for door in doors:
+                door.close()
+        if not doors and self._backend == "apptainer":
+            raise UsageError(
+                "the agent's doors could not be opened: in this Apptainer no program listens on the loopback, or it "
+                "passes no descriptors on",
+                "Agents that ask a model or use MCP need bubblewrap here, or an Apptainer whose network 'none' has a "
+                "loopback that is up",
+            )
+        return bool(doors) and became_the_agent(self._ours)
+
+    def close(self) -> None:
+        """Let go of both ends."""
+        self._ours.close()
+        self._theirs.close()
+
+
+def received(hatch: socket.socket, number: int, seconds: float = STARTING_SECONDS) -> list[socket.socket]:
+    """The doors that come out of a sandbox: as many as were asked for, or none.
+
+    What comes from there is believed in nothing: each has to be a socket for streams that listens on IPv4 loopback.
+
+    Args:
+        hatch: where they come.
+        number: how many there have to be.
+        seconds: how long they are waited for.
+    """
+    hatch.settimeout(seconds)
+    try:
+        _, descriptors, flags, _ = socket.recv_fds(hatch, 16, number + 1, socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return []
+    doors = []
+    with ExitStack() as unwanted:
+        for descriptor in descriptors:
+            try:
+                doors.append(unwanted.enter_context(socket.socket(fileno=descriptor)))
+            except OSError:
+                os.close(descriptor)
+        whole = len(descriptors) == number and not flags & socket.MSG_CTRUNC
+        if whole and len(doors) == number and all(map(_is_door, doors)):
+            unwanted.pop_all()
+            return doors
+    return []
+
+
+def became_the_agent(hatch: socket.socket) -> bool:
+    """Whether the agent's program took the place of what opened its doors: then the socket has closed behind it."""
+    try:
+        return hatch.recv(CHUNK) == b""
+    except OSError:
+        return False
+
+
+def _is_door(door: socket.socket) -> bool:
+    if (door.family, door.type, door.proto) != (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP):
+        return False
+    return bool(door.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)) and door.getsockname()[0] == LOOPBACK
+
+
+class ModelDoor:
+    """The door to the model, as the job sees it.
+
+    Args:
+        session: the attempt.
+        channel: the conversation, which ends at a limit on calls.
+
+    Attributes:
+        keeper: who answers.
+        calls: all that was asked.
+    """
+
+    def __init__(self, session: Session, channel: Channel) -> None:
+        from dcpflow.episodes.model_door import keep  # noqa: PLC0415 - HTTP and TLS: where there is such a door
+
+        self._session = session
+        self._channel = channel
+        self._waiting = b""
+        self._over = False
+        self.calls: list[Call] = []
+        spent = session.spent(list(earlier_calls(session)))
+        self.keeper = Keeper(partial(keep, session=session, spent=spent))
+
+    def hear(self) -> None:
+        """Take what it tells.
+
+        Raises:
+            UsageError: the calls have cost what one episode may.
+            EvidenceError: it is gone.
+        """
+        if not self._take():
+            raise EvidenceError(
+                "the process at the door to the model has ended by itself",
+                "Run snakemake again: nothing was recorded, and the episode is closed or starts anew",
+            )
+
+    def end(self) -> None:
+        """Wait for the calls that are under way, so that all are recorded, and end it."""
+        self._over = True
+        control = self.keeper.control
+        try:
+            with suppress(OSError):
+                control.shutdown(socket.SHUT_WR)
+            control.settimeout(HEARTBEAT_SECONDS)
+            listening = True
+            while listening:
+                self._session.heartbeat()
+                with suppress(TimeoutError):
+                    listening = self._take()
+        finally:
+            self.keeper.end()
+
+    def _take(self) -> bool:
+        """Read what is there; False if there will be nothing more."""
+        try:
+            data = self.keeper.control.recv(CHUNK)
+        except ConnectionError:
+            return False
+        *lines, self._waiting = (self._waiting + data).split(b"\n")
+        for line in lines:
+            self._act(json.loads(line))
+        return bool(data)
+
+    def _act(self, message: Mapping[str, Any]) -> None:
+        match message:
+            case {"call": call}:
+                self.calls.append(call_of(call, "the door to the model"))
+            case {"cut_off": limit} if not self._channel.finished:
+                self._channel.cut_off(limit)
+            case {"overspent": spent} if not self._over:
+                raise UsageError(
+                    f"the calls to the model of one episode have cost {spent:.4f} USD, and it may cost "
+                    f"{self._session.api.max_usd:.4f} USD",
+                    "Raise budget.max_usd_per_episode and run snakemake again; what was recorded stays",
+                )
+
+
+class McpDoor:
+    """The door to the MCP server, as the job sees it.
+
+    Args:
+        limits: the registered limits.
+
+    Attributes:
+        keeper: who answers.
+        heard: descriptor from which lines of the channel come.
+        said: descriptor to which replies go.
+    """
+
+    def __init__(self, limits: Mapping[str, float]) -> None:
+        if importlib.util.find_spec("mcp") is None:
+            raise UsageError(
+                "agent.kind is mcp, and the MCP SDK is not installed", "Install it: pip install 'dcpflow[mcp]'"
+            )
+        self.heard, writes = os.pipe()
+        reads, self.said = os.pipe()
+        life: Callable[[socket.socket, socket.socket], None] = partial(_serve_mcp, reads, writes, limits)
+        self.keeper = Keeper(life, (reads, writes))
+        os.close(reads)
+        os.close(writes)
+
+    def end(self) -> None:
+        """End it."""
+        os.close(self.heard)
+        os.close(self.said)
+        self.keeper.end()
+
+
+def _serve_mcp(reads: int, writes: int, limits: Mapping[str, float], door: socket.socket, _: socket.socket) -> None:
+    from dcpflow.episodes.mcp_door import serve  # noqa: PLC0415 - the SDK takes a second to load, in its process alone
+
+    serve(door, reads, writes, int(limits["message_bytes"]))
