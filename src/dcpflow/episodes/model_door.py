@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -172,7 +173,7 @@ class _Server(ThreadingHTTPServer):
         assert session.model is not None
         self.model = session.model
         self.api = str(session.model["api"])
-        self.pool = urllib3.PoolManager(maxsize=AT_ONCE)
+        self.trust = ssl.create_default_context()
         self.reading = threading.Lock()
         self._free = threading.BoundedSemaphore(AT_ONCE)
 
@@ -286,8 +287,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         seconds = float(server.model["call_seconds"])
         deadline = time.monotonic() + seconds
+        # a connection for each: one that was kept may be closed at the other end, and look like a call that was lost
+        pool = urllib3.PoolManager(ssl_context=server.trust)
         try:
-            response = server.pool.urlopen(
+            response = pool.urlopen(
                 self.command,
                 server.model["base_url"].rstrip("/") + where.target,
                 body=body,
@@ -323,6 +326,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             timer.cancel()
             response.close()
+            pool.clear()
         if late.is_set() and told.fault == TRANSPORT:
             told.fault = "timeout"
 

@@ -46,7 +46,6 @@ def make_record() -> Callable[..., EpisodeRecord]:
             "isolation": digest(b"probe"),
             "workspace": "",
             "calls": "",
-            "calls": "",
         }
         return EpisodeRecord(**values | fields)
 
