@@ -227,13 +227,14 @@ def talk_with_model(
         model: dict[str, Any] | None = None,
         api: Api | None = None,
         environment: dict[str, str] | None = None,
+        policy: Callable[[str], dict[str, Any]] = lambda _: {"total": "1.000000"},
         **limits: float,
     ) -> DoorTalk:
         plain = write_agent(ASKING + textwrap.dedent(body))
         files = {**plain.files, **door_files((MODEL,))}
         spec = LaunchSpec((*plain.arguments, "{model}"), files, environment or {}, (MODEL,))
         isolation = isolate(kind, spec)
-        channel = Channel(lambda _: {"total": "1.000000"}, LIMITS | limits)
+        channel = Channel(policy, LIMITS | limits)
         folder = tmp_path / f"attempt-{len(started)}"
         folder.mkdir()
         session = Session(

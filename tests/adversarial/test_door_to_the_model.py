@@ -139,7 +139,7 @@ def test_anthropic_s_key_has_its_own_header(talk_with_model: LetTalk, serve: Ser
 
 
 def test_a_stream_comes_as_it_is_made(talk_with_model: LetTalk, serve: Serve, tmp_path: Path) -> None:
-    """The second half is sent once the agent has committed what the first half said."""
+    """The second half is sent once the agent has acted on the first."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
 
@@ -150,13 +150,11 @@ def test_a_stream_comes_as_it_is_made(talk_with_model: LetTalk, serve: Serve, tm
         gate.read_bytes()
         yield from others[1:]
 
+    def open_it(_: str) -> dict[str, Any]:
+        gate.write_bytes(b"x")
+        return {}
+
     with serve(in_two_halves) as upstream:
-        child = os.fork()
-        if not child:
-            try:
-                gate.write_bytes(b"x")  # when somebody reads it, which is after the first piece was sent
-            finally:
-                os._exit(0)
         one = talk_with_model(
             """
             read()
@@ -164,12 +162,13 @@ def test_a_stream_comes_as_it_is_made(talk_with_model: LetTalk, serve: Serve, tm
             connection.request("POST", "/chat/completions", json.dumps({"stream": True}))
             answer = connection.getresponse()
             lines = [answer.readline().decode()]
+            ask("experiment", candidate=lines[0])
             lines += answer.read().decode().splitlines()
             commit([line for line in lines if line.strip()])
             """,
             upstream.base_url,
+            policy=open_it,
         )
-        os.waitpid(child, 0)
     said = [json.loads(line[6:]) for line in one.reported[:-1]]
     assert [chunk["choices"][0]["delta"].get("content") for chunk in said] == ["first", "second", None]
     assert one.reported[-1] == "data: [DONE]"

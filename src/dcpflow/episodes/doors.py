@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import socket
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -132,9 +133,14 @@ def received(hatch: socket.socket, number: int, seconds: float = STARTING_SECOND
     """
     hatch.settimeout(seconds)
     try:
-        _, descriptors, flags, _ = socket.recv_fds(hatch, 16, number + 1, socket.MSG_CMSG_CLOEXEC)
+        room = socket.CMSG_LEN((number + 1) * array("i").itemsize)
+        _, parts, flags, _ = hatch.recvmsg(16, room, socket.MSG_CMSG_CLOEXEC)
     except OSError:
         return []
+    descriptors = array("i")
+    for level, kind, data in parts:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
     doors = []
     with ExitStack() as unwanted:
         for descriptor in descriptors:
