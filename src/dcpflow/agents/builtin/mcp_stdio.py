@@ -3,9 +3,9 @@
 Argument: the server's address. Every line is one message of JSON-RPC, passed on by itself; what comes back is one line.
 """
 
-import http.client
 import json
 import sys
+from http import client
 from urllib.parse import urlsplit
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -17,7 +17,7 @@ version = ""
 
 def passed_on(line):
     """The server's answer to one message; empty where it has none."""
-    connection = http.client.HTTPConnection(server.hostname, server.port)
+    connection = client.HTTPConnection(server.hostname, server.port)
     try:
         connection.request("POST", server.path, line, HEADERS | ({"MCP-Protocol-Version": version} if version else {}))
         return connection.getresponse().read()
@@ -33,7 +33,7 @@ for line in sys.stdin.buffer:
         message, asked = None, None
     try:
         answer = passed_on(line)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, client.HTTPException) as error:
         failure = {"code": SERVER_ERROR, "message": f"the server cannot be reached: {error}"}
         answer = json.dumps({"jsonrpc": "2.0", "id": asked, "error": failure}).encode() if asked is not None else b""
     if asked is not None and message.get("method") == "initialize":
