@@ -235,7 +235,7 @@ def talk_with_model(
         spec = LaunchSpec((*plain.arguments, "{model}"), files, environment or {}, (MODEL,))
         isolation = isolate(kind, spec)
         channel = Channel(policy, LIMITS | limits)
-        folder = tmp_path / f"attempt-{len(started)}"
+        folder = tmp_path / f"attempt-{sum(1 for _ in tmp_path.glob('attempt-*'))}"
         folder.mkdir()
         session = Session(
             lambda: None,

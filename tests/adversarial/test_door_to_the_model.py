@@ -82,7 +82,7 @@ def test_the_key_is_sent_to_the_model_and_is_nowhere_else(talk_with_model: LetTa
         if asked.json.get("stream"):
             return stream(*chat_events(f"your key is {KEY}"))
         if asked.json.get("fail"):
-            return plain({"error": {"message": leak}}, "401 Unauthorized", X_Request_Id=leak, Set_Cookie=leak)
+            return plain({"error": {"message": leak}}, "403 Forbidden", X_Request_Id=leak, Set_Cookie=leak)
         return plain(chat(leak))
 
     with serve(telling) as upstream:
@@ -442,6 +442,26 @@ def test_what_one_episode_may_cost_stops_the_job_and_what_was_recorded_stays(
     assert "budget.max_usd_per_episode" in str(caught.value)
     lines = (tmp_path / "attempt-0" / "journal-1.jsonl").read_text().splitlines()
     assert [json.loads(line)["call"]["output_tokens"] for line in lines] == [12, 12]
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "402 Payment Required"])
+def test_a_key_that_is_not_accepted_stops_the_job_and_is_nobody_s_failure(
+    talk_with_model: LetTalk, serve: Serve, status: str
+) -> None:
+    with (
+        serve(lambda _: plain({"error": {}}, status)) as upstream,
+        pytest.raises(UsageError, match=f"refuses all calls, with status {status[:3]}"),
+    ):
+        talk_with_model(ASK_FOR_EVER, upstream.base_url)
+
+
+def test_what_cannot_be_a_key_is_sent_nowhere(talk_with_model: LetTalk, serve: Serve) -> None:
+    with serve(answered) as upstream:
+        for key in ("sk-1\r\nX-Other: x", "sk-ü", "sk 1"):
+            with pytest.raises(UsageError, match="the API key cannot be sent") as caught:
+                talk_with_model(ASK_FOR_EVER, upstream.base_url, api=Api(key=key))
+            assert key not in str(caught.value)
+        assert upstream.asked == []
 
 
 def test_a_flood_of_refused_requests_fills_no_record(talk_with_model: LetTalk, serve: Serve) -> None:

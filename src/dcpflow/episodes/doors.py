@@ -53,8 +53,8 @@ def converse_with_doors(
         hello: the first message.
 
     Raises:
-        UsageError: the calls have cost what one episode may; what MCP takes is not installed; or this sandbox can have
-            no doors.
+        UsageError: the calls have cost what one episode may; the API does not accept the key; what MCP takes is not
+            installed; or this sandbox can have no doors.
         EvidenceError: a process of ours died.
     """
     with ExitStack() as opened:
@@ -184,6 +184,12 @@ class ModelDoor:
     def __init__(self, session: Session, channel: Channel) -> None:
         from dcpflow.episodes.model_door import keep  # noqa: PLC0415 - HTTP and TLS: where there is such a door
 
+        key = session.api.key
+        if key and (not key.isascii() or not key.isprintable() or set(key) & set(' "\\')):
+            raise UsageError(
+                "the API key cannot be sent: it holds a blank, a line break, a quotation mark or a rare letter",
+                "Set the environment variable that agent.model.key_variable names to the key alone",
+            )
         self._session = session
         self._channel = channel
         self._waiting = b""
@@ -196,7 +202,7 @@ class ModelDoor:
         """Take what it tells.
 
         Raises:
-            UsageError: the calls have cost what one episode may.
+            UsageError: the calls have cost what one episode may, or the API does not accept the key.
             EvidenceError: it is gone.
         """
         if not self._take():
@@ -238,6 +244,11 @@ class ModelDoor:
                 self.calls.append(call_of(call, "the door to the model"))
             case {"cut_off": limit} if not self._channel.finished:
                 self._channel.cut_off(limit)
+            case {"account": status} if not self._over:
+                raise UsageError(
+                    f"the API of the model refuses all calls, with status {status}",
+                    "Check the key and the account, and run snakemake again; what was recorded stays",
+                )
             case {"overspent": spent} if not self._over:
                 raise UsageError(
                     f"the calls to the model of one episode have cost {spent:.4f} USD, and it may cost "

@@ -45,6 +45,8 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 EVENT_STREAM: Final = "text/event-stream"
 NOTHING_DONE: Final = frozenset({"rate_limited", "server_error", "refused"})
 """Faults with which the API says that it has not carried out a call."""
+OF_THE_ACCOUNT: Final = frozenset({401, 402})
+"""Answers to the key, and so to nothing that the agent has said."""
 
 MODEL_CALLS, EPISODE_TOKENS, MAX_USD, ENDED = "model_calls", "episode_tokens", "max_usd", "ended"
 REFUSED: Final = {
@@ -140,6 +142,8 @@ class Ledger:
             self._tokens += call.tokens
             self.spent += self.session.api.prices.of_call(call)
             self._record(call, body)
+            if call.status in OF_THE_ACCOUNT:
+                self._tell({"account": call.status})
 
     def refuse(self, status: int, body: bytes) -> None:
         """Record a request that was not passed on, if it is not one of too many."""
