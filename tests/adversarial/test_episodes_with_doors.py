@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.adversarial.upstream import KEY, Asked, Pieces, chat, plain, serving
 
 from dcpflow.agents.launch import MCP, MODEL, LaunchSpec, door_files
 from dcpflow.episodes.channel import Channel
@@ -21,7 +22,6 @@ from dcpflow.records import calls, canonical
 from dcpflow.records.calls import Prices
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages.replay import replays
-from tests.adversarial.upstream import KEY, Asked, Pieces, chat, plain, serving
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -44,7 +44,8 @@ import http.client, urllib.parse
 assert sys.stdin.read()
 door = urllib.parse.urlsplit(sys.argv[1])
 for name in ("experiment", "commit", "finish"):
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {"candidate": "plan"}}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    asked["params"] = {"name": name, "arguments": {"candidate": "plan"}}
     connection = http.client.HTTPConnection(door.hostname, door.port, timeout=30)
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     connection.request("POST", "/mcp", json.dumps(asked), headers)
@@ -190,7 +191,7 @@ def test_an_episode_that_cost_too_much_ends_when_the_budget_is_raised(
     with serve(answered) as upstream:
         lab = laboratory("read(); call(); call(); commit(); ask('finish')", upstream.base_url, api)
         for _ in range(2):
-            with pytest.raises(UsageError, match="may cost 0.1000 USD"):
+            with pytest.raises(UsageError, match=r"may cost 0\.1000 USD"):
                 settled(lab, audit_copy)
             left_behind(audit_copy)
         assert len(upstream.asked) == 1, "the second time nothing is asked any more"
