@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from tests.conftest import merged
 
-from dcpflow.protocol.config import load
+from dcpflow.stages import configuration
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted(path for path in ROOT.glob("examples/*/audit.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
-def test_an_example_is_valid_and_acts_through_its_doors_alone(path: Path) -> None:
-    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text("utf-8"))
-    config = load(merged(default, yaml.safe_load(path.read_text("utf-8"))))
+def test_an_example_is_valid_and_acts_through_its_doors_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = configuration.read([path]).config
     program, model = config.agent.program, config.agent.model
     assert config.agent.kind == "mcp" and program and model
     told = " ".join([*program.command, *program.environment.values()])
