@@ -240,6 +240,7 @@ def test_nothing_leads_anywhere_but_to_the_registered_model(talk_with_model: Let
                 "no JSON": str(call(raw=b"model=x")[0]),
                 "a query with an address": str(call("/models?u=http://x/", method="GET")[0]),
             }}
+            assert call("/", method="HEAD")[0] == call("/files", method="HEAD")[0] == 200  # by the door itself
             commit(tried); ask("finish")
             """,
             upstream.base_url,

@@ -235,6 +235,9 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             return
         self.connection.settimeout(float(server.model["call_seconds"]))
+        if self.command == "HEAD":  # some clients only look first whether somebody is there
+            self.say(200, {}, b"")
+            return
         where = model_api.endpoint(server.api, server.model["base_url"], self.command, self.path)
         if where is None:
             self._refuse(403, "this door leads to the registered model alone", body)
