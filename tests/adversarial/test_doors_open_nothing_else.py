@@ -30,12 +30,15 @@ from dcpflow.records.objects import ObjectStore
 from dcpflow.tasks.evaluator import die_with
 
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from tests.adversarial.conftest import DoorTalk
 
 LetTalk = Callable[..., "DoorTalk"]
 Isolate = Callable[[str, LaunchSpec], Isolation]
 Limits = dict[str, Any]
 ADDRESSES = ("model", "mcp")
+NESTED = "DCPFLOW_TESTS_NESTED" in os.environ
 
 
 @pytest.fixture
@@ -265,10 +268,12 @@ def test_an_opener_that_is_not_ours_starts_no_agent(
 
 
 def test_where_apptainer_has_no_loopback_the_error_says_so() -> None:
-    class Nobody:
-        def give(self, door: socket.socket) -> None: ...
+    class Nobody(doors_module.Door):
+        keeper = None  # type: ignore[assignment]
 
-    doors = Doors("apptainer", [Nobody()])  # type: ignore[list-item]
+        def end(self) -> None: ...
+
+    doors = Doors("apptainer", [Nobody()])
     try:
         with pytest.raises(UsageError, match="in this Apptainer no program listens on the loopback") as caught:
             doors.ready()
@@ -361,3 +366,15 @@ def test_those_who_answer_at_doors_die_with_the_job(tmp_path: Path, serve: Any, 
             return
         time.sleep(0.02)
     pytest.fail("it still runs")
+
+
+# --- as an ordinary user -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(NESTED or os.geteuid() != 0, reason="these tests run as an ordinary user already")
+def test_all_of_this_holds_for_an_ordinary_user(run_unprivileged: Callable[..., CompletedProcess[str]]) -> None:
+    chosen = "probe or loopback_the_door or nothing_stays or variables or are_given or not_ours"
+    done = run_unprivileged(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "-k", chosen, __file__])
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    assert done.stdout.count("no bubblewrap works") == 0, done.stdout[-2000:]
+    assert " passed" in done.stdout

@@ -11,11 +11,13 @@ import importlib.util
 import json
 import os
 import socket
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from dcpflow.agents.dialogue import prompt
@@ -57,23 +59,43 @@ def converse_with_doors(
             installed; or this sandbox can have no doors.
         EvidenceError: a process of ours died.
     """
+    kinds: dict[str, Callable[[], Door]] = {
+        MODEL: lambda: ModelDoor(session, channel),
+        MCP: lambda: McpDoor(limits, prompt(hello)),
+    }
+    answering: list[Door] = []
     with ExitStack() as opened:
-        model = ModelDoor(session, channel) if MODEL in spec.doors else None
-        if model:
-            opened.callback(model.end)
-        mcp = McpDoor(limits) if MCP in spec.doors else None
-        if mcp:
-            opened.callback(mcp.end)
-        keepers = {MODEL: model and model.keeper, MCP: mcp and mcp.keeper}
-        doors = Doors(isolation.backend, [keeper for name in spec.doors if (keeper := keepers[name])])
+        for name in spec.doors:
+            answering.append(kinds[name]())
+            opened.callback(answering[-1].end)
+        doors = Doors(isolation.backend, answering)
         opened.callback(doors.close)
-        if model:
-            doors.watched = {model.keeper.control.fileno(): model.hear}
-        if mcp:
-            doors.aside = Aside(mcp.heard, mcp.said, prompt(hello).encode())
         launcher = spec.behind_doors(doors.handed)
         ending = converse(isolation, launcher, limits, channel, hello, session.heartbeat, doors)
-    return replace(ending, calls=(*earlier_calls(session), *model.calls)) if model else ending
+    made = (call for door in answering for call in door.calls)
+    return replace(ending, calls=(*earlier_calls(session), *made))
+
+
+class Door(ABC):
+    """A door, as the job sees it.
+
+    Attributes:
+        keeper: who answers at it.
+        watched: as for all surroundings of an agent.
+        aside: likewise.
+        calls: what was asked of a model through it.
+    """
+
+    keeper: Keeper
+    watched: Mapping[int, Callable[[], None]] = MappingProxyType({})
+    aside: Aside | None = None
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    @abstractmethod
+    def end(self) -> None:
+        """End who answers at it."""
 
 
 class Doors(Surroundings):
@@ -81,16 +103,18 @@ class Doors(Surroundings):
 
     Args:
         backend: the kind of sandbox.
-        keepers: who answers, in the order of the agent's doors.
+        doors: all of them, in the agent's order.
     """
 
     handed: int
 
-    def __init__(self, backend: str, keepers: Sequence[Keeper]) -> None:
+    def __init__(self, backend: str, doors: Sequence[Door]) -> None:
         self._backend = backend
-        self._keepers = keepers
+        self._keepers = [door.keeper for door in doors]
         self._ours, self._theirs = socket.socketpair()
         self.handed = self._theirs.fileno()
+        self.watched = {descriptor: call for door in doors for descriptor, call in door.watched.items()}
+        self.aside = next((door.aside for door in doors if door.aside), None)
 
     def ready(self) -> bool:
         """Take the doors and give them to those who answer; False if the agent's program did not come up.
@@ -169,19 +193,16 @@ def _is_door(door: socket.socket) -> bool:
     return bool(door.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)) and door.getsockname()[0] == LOOPBACK
 
 
-class ModelDoor:
-    """The door to the model, as the job sees it.
+class ModelDoor(Door):
+    """The door to the model.
 
     Args:
         session: the attempt.
         channel: the conversation, which ends at a limit on calls.
-
-    Attributes:
-        keeper: who answers.
-        calls: all that was asked.
     """
 
     def __init__(self, session: Session, channel: Channel) -> None:
+        super().__init__()
         from dcpflow.episodes.model_door import keep  # noqa: PLC0415 - HTTP and TLS: where there is such a door
 
         key = session.api.key
@@ -194,9 +215,9 @@ class ModelDoor:
         self._channel = channel
         self._waiting = b""
         self._over = False
-        self.calls: list[Call] = []
         spent = session.spent(list(earlier_calls(session)))
         self.keeper = Keeper(partial(keep, session=session, spent=spent))
+        self.watched = {self.keeper.control.fileno(): self.hear}
 
     def hear(self) -> None:
         """Take what it tells.
@@ -257,34 +278,33 @@ class ModelDoor:
                 )
 
 
-class McpDoor:
-    """The door to the MCP server, as the job sees it.
+class McpDoor(Door):
+    """The door to the MCP server, which holds the channel.
 
     Args:
         limits: the registered limits.
-
-    Attributes:
-        keeper: who answers.
-        heard: descriptor from which lines of the channel come.
-        said: descriptor to which replies go.
+        told: what the agent is told on its standard input.
     """
 
-    def __init__(self, limits: Mapping[str, float]) -> None:
+    def __init__(self, limits: Mapping[str, float], told: str) -> None:
+        super().__init__()
         if importlib.util.find_spec("mcp") is None:
             raise UsageError(
                 "agent.kind is mcp, and the MCP SDK is not installed", "Install it: pip install 'dcpflow[mcp]'"
             )
-        self.heard, writes = os.pipe()
-        reads, self.said = os.pipe()
+        heard, writes = os.pipe()
+        reads, said = os.pipe()
         life: Callable[[socket.socket, socket.socket], None] = partial(_serve_mcp, reads, writes, limits)
         self.keeper = Keeper(life, (reads, writes))
         os.close(reads)
         os.close(writes)
+        self._ours = (heard, said)
+        self.aside = Aside(heard, said, told.encode())
 
     def end(self) -> None:
         """End it."""
-        os.close(self.heard)
-        os.close(self.said)
+        for descriptor in self._ours:
+            os.close(descriptor)
         self.keeper.end()
 
 
