@@ -378,6 +378,13 @@ def test_a_stream_that_breaks_off_has_no_end_for_the_agent_either(talk_with_mode
     assert calls.lost(one.ending.calls)
 
 
+def test_a_stream_that_tells_of_a_failure_was_not_lost_on_the_way(talk_with_model: LetTalk, serve: Serve) -> None:
+    with serve(lambda _: stream(event({"type": "error", "error": {"type": "overloaded_error"}}))) as upstream:
+        one = talk_with_model("read(); commit([call(body={'stream': True})[2]])", upstream.base_url)
+    assert "overloaded_error" in one.reported[0]
+    assert one.faults == ["server_error"]
+
+
 def test_a_model_that_cannot_prove_who_it_is_is_not_asked(talk_with_model: LetTalk, serve: Serve) -> None:
     import ssl
 

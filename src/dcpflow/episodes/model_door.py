@@ -323,11 +323,9 @@ class _Handler(BaseHTTPRequestHandler):
         timer = threading.Timer(max(0.0, deadline - time.monotonic()), give_up)
         timer.start()
         try:
-            told.status = response.status
-            told.fault = _fault_of(response.status, response.headers)
+            told.status, told.fault = response.status, "malformed"  # until all of it was understood
             listening.headers = _handed_back(response.headers, server.session)
-            if told.fault != "malformed":
-                self._take(response, told, listening, usage_added)
+            told.fault = self._take(response, told, listening, usage_added)
         except (HTTPError, OSError, ValueError):
             told.fault = TRANSPORT
         finally:
@@ -337,16 +335,18 @@ class _Handler(BaseHTTPRequestHandler):
         if late.is_set() and told.fault == TRANSPORT:
             told.fault = "timeout"
 
-    def _take(self, response: urllib3.BaseHTTPResponse, told: _Told, listening: _Listener, usage_added: bool) -> None:
-        """Read an answer, and hand on a stream as it comes."""
-        streamed = not told.fault and response.headers.get("content-type", "").startswith(EVENT_STREAM)
+    def _take(self, response: urllib3.BaseHTTPResponse, told: _Told, listening: _Listener, usage_added: bool) -> str:
+        """Read an answer, and hand on a stream as it comes; what went wrong, or nothing."""
+        fault = _fault_of(response.status, response.headers)
+        if fault == "malformed":
+            return fault
+        streamed = not fault and response.headers.get("content-type", "").startswith(EVENT_STREAM)
         waiting = bytearray()
         size = 0
         while data := response.read1(CHUNK, decode_content=False):
             size += len(data)
             if size > ANSWER_BYTES:
-                told.fault = "malformed"
-                return
+                return "malformed"
             if not streamed:
                 waiting += data
                 continue
@@ -355,19 +355,21 @@ class _Handler(BaseHTTPRequestHandler):
                 told.body += clean
                 if told.answer.take_event(clean) or not usage_added:
                     listening.stream(clean)
-        if response.length_remaining:
-            told.fault = TRANSPORT
-            return
         told.body += self._without_key(bytes(waiting))
-        if told.fault:
-            return
+        if response.length_remaining:
+            return TRANSPORT
+        return fault or self._understood(told, streamed)
+
+    def _understood(self, told: _Told, streamed: bool) -> str:
+        """What is wrong with an answer that came, or nothing."""
         if streamed:
-            told.fault = "" if told.answer.whole else TRANSPORT
+            if not told.answer.whole:
+                return "server_error" if told.answer.failed else TRANSPORT
         else:
             with self.server.reading:
-                told.fault = "" if told.answer.take_body(bytes(told.body)) else "malformed"
-        if not told.fault and told.answer.failed:
-            told.fault = "server_error"
+                if not told.answer.take_body(bytes(told.body)):
+                    return "malformed"
+        return "server_error" if told.answer.failed else ""
 
     def _sent_on(self) -> dict[str, str]:
         """The headers of the request to the API."""
@@ -458,7 +460,7 @@ class _Listener:
         """Hand on all of an answer, or the end of a stream; one that broke off has no end for the agent either."""
         handler = self.handler
         if self._begun:
-            if not told.fault or told.answer.whole:
+            if told.fault in ("", "server_error") or told.answer.whole:
                 self._write(lambda: handler.wfile.write(b"0\r\n\r\n"))
             return
         if told.fault in (TRANSPORT, "timeout", "malformed"):
