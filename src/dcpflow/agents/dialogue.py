@@ -92,24 +92,17 @@ def prompt(hello: Mapping[str, Any]) -> str:
 
 
 def json_schema(hello: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON Schema of an answer, for a model that acts without tool calls: one object, the action among its fields.
+    """JSON Schema of an answer, for a model that acts without tool calls: one object, an action with its own fields.
 
     Args:
         hello: the channel's first message.
     """
-    offered = tools(hello)
-    fields: dict[str, list[Any]] = {}
-    for tool in offered:
-        for name, schema in tool.schema.get("properties", {}).items():
-            if schema not in fields.setdefault(name, []):
-                fields[name].append(schema)
-    one_of = {name: found[0] if len(found) == 1 else {"anyOf": found} for name, found in fields.items()}
-    return {
-        "type": "object",
-        "properties": {"action": {"type": "string", "enum": [tool.name for tool in offered]}, **one_of},
-        "required": ["action"],
-        "additionalProperties": False,
-    }
+    return {"type": "object", "anyOf": [_with_action(tool) for tool in tools(hello)]}
+
+
+def _with_action(tool: Tool) -> dict[str, Any]:
+    properties = {"action": {"const": tool.name}, **tool.schema.get("properties", {})}
+    return {**tool.schema, "properties": properties, "required": ["action", *tool.schema.get("required", [])]}
 
 
 def json_prompt(hello: Mapping[str, Any]) -> str:
