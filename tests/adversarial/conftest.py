@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adversarial.upstream import KEY
 
-from dcpflow.agents.launch import LaunchSpec, python_command
+from dcpflow.agents.launch import MODEL, LaunchSpec, door_files, python_command
 from dcpflow.episodes.channel import Channel
+from dcpflow.episodes.doors import converse_with_doors
 from dcpflow.episodes.runner import Ending, converse
 from dcpflow.episodes.sandbox import Isolation, open_isolation
+from dcpflow.episodes.session import Api, Session
 from dcpflow.episodes.web import Access
+from dcpflow.records.journal import Journal
+from dcpflow.records.objects import ObjectStore
 
 LIMITS: dict[str, Any] = {
     "experiments": 4,
@@ -164,3 +169,88 @@ def running(spec: LaunchSpec, seconds: float = 2.0) -> list[int]:
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(0.02)
+
+
+# --- agents with doors -------------------------------------------------------------------------------------
+
+ASKING = """\
+import http.client, urllib.parse
+door = urllib.parse.urlsplit(sys.argv[1])
+
+def call(path="/chat/completions", body=None, method="POST", headers={}, raw=None):
+    connection = http.client.HTTPConnection(door.hostname, door.port, timeout=30)
+    sent = raw if raw is not None else json.dumps(body or {"model": "model-1", "messages": []}).encode()
+    connection.request(method, path, sent if method == "POST" else None, headers)
+    answer = connection.getresponse()
+    return [answer.status, dict(answer.getheaders()), answer.read().decode("utf-8", "replace")]
+
+"""
+MODEL_RULES: dict[str, Any] = {
+    "api": "openai",
+    "base_url": "",
+    "accepted": [],
+    "requested": None,
+    "calls": 20,
+    "call_seconds": 20.0,
+    "episode_tokens": 100_000,
+}
+
+
+@dataclass(frozen=True)
+class DoorTalk(Talk):
+    """A conversation of an agent that had a door to its model.
+
+    Attributes:
+        folder: all that was written of it.
+    """
+
+    folder: Path
+
+    @property
+    def faults(self) -> list[str]:
+        return [call.fault for call in self.ending.calls]
+
+
+@pytest.fixture
+def talk_with_model(
+    write_agent: Callable[[str], LaunchSpec], isolate: Callable[[str, LaunchSpec], Isolation], tmp_path: Path
+) -> Iterator[Callable[..., DoorTalk]]:
+    """Lets an agent talk that has a door to the model: ``call`` asks it. Keyword arguments are as those of ``talk``;
+    ``model`` holds keys of ``agent.model``, ``api`` those of its key and prices.
+    """
+    started: list[DoorTalk] = []
+
+    def run(
+        body: str,
+        base_url: str,
+        kind: str = "bubblewrap",
+        model: dict[str, Any] | None = None,
+        api: Api | None = None,
+        environment: dict[str, str] | None = None,
+        policy: Callable[[str], dict[str, Any]] = lambda _: {"total": "1.000000"},
+        **limits: float,
+    ) -> DoorTalk:
+        plain = write_agent(ASKING + textwrap.dedent(body))
+        files = {**plain.files, **door_files((MODEL,))}
+        spec = LaunchSpec((*plain.arguments, "{model}"), files, environment or {}, (MODEL,))
+        isolation = isolate(kind, spec)
+        channel = Channel(policy, LIMITS | limits)
+        folder = tmp_path / f"attempt-{sum(1 for _ in tmp_path.glob('attempt-*'))}"
+        folder.mkdir()
+        session = Session(
+            lambda: None,
+            Journal(folder, 1),
+            ObjectStore(folder / "objects"),
+            "0" * 64,
+            "model-1",
+            MODEL_RULES | {"base_url": base_url} | (model or {}),
+            api or Api(key=KEY, requests_per_minute=60_000),
+        )
+        began = time.monotonic()
+        ending = converse_with_doors(session, isolation, spec, LIMITS | limits, channel, HELLO)
+        started.append(DoorTalk(channel, ending, time.monotonic() - began, plain, folder))
+        return started[-1]
+
+    yield run
+    for one in started:
+        assert running(one.spec) == [], "the agent, or something that it started, is still running"

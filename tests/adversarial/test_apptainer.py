@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from dcpflow.agents.launch import LaunchSpec
+from dcpflow.agents.launch import MODEL, LaunchSpec, door_files
 from dcpflow.episodes import sandbox
 from dcpflow.episodes.apptainer import Apptainer
 from dcpflow.episodes.channel import Channel
+from dcpflow.episodes.doors import became_the_agent, received
 from dcpflow.episodes.probe import SPEC, passed, probe
-from dcpflow.episodes.runner import converse
+from dcpflow.episodes.runner import Surroundings, converse
 from dcpflow.episodes.sandbox import Program, open_isolation
 from dcpflow.errors import UsageError
 from dcpflow.protocol.config_model import Isolation, Limits
@@ -98,6 +100,31 @@ def test_what_it_cannot_set_is_set_inside(fake: Path, write_agent: Callable[[str
     assert set(environment) <= {"PWD", "LC_CTYPE"}
     assert (vsock, netlink, inet) == (False, False, True)
     assert limits == [256, 512 << 20, 64 << 20]
+
+
+def test_variables_and_folders_are_given_and_doors_opened(
+    fake: Path, write_agent: Callable[[str], LaunchSpec], tmp_path: Path
+) -> None:
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    plain = write_agent("commit({k: v for k, v in os.environ.items() if k not in ('PWD', 'LC_CTYPE')}); ask('finish')")
+    files = {**plain.files, **door_files((MODEL,)), "/opt/deep/agent": folder}
+    spec = LaunchSpec(plain.arguments, files, {"ASK": "{model}", "HOME": "/ws"}, (MODEL,))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        around = Surroundings()
+        around.handed = theirs.fileno()
+        channel = Channel(lambda _: {}, LIMITS)
+        converse(Apptainer(fake), spec.behind_doors(theirs.fileno()), LIMITS, channel, {}, lambda: None, around)
+        theirs.close()
+        (door,) = received(ours, 1)
+        with door:
+            address = f"http://127.0.0.1:{door.getsockname()[1]}"
+        assert became_the_agent(ours)
+    import json
+
+    assert json.loads(channel.candidates[0]) == {"ASK": address, "HOME": "/ws"}
+    assert f"{folder}:/opt/deep/agent:ro" in asked(fake)["options"]
 
 
 def test_the_same_probe_decides_and_finds_that_this_one_isolates_nothing(

@@ -156,7 +156,7 @@ def test_a_configuration_cannot_make_objects(text: str, tmp_path: Path) -> None:
 def test_a_planted_module_beside_an_agent_is_not_imported_by_it(tmp_path: Path) -> None:
     """Agents start isolated: neither the working folder nor that of their file is searched for modules."""
     for name in ("index_designer", "isolation_probe"):
-        arguments = launch_spec({"name": name}).arguments
+        arguments = launch_spec({"kind": "builtin", "name": name}).arguments
         assert {"-I", "-S", "-B"} <= set(arguments)
         assert Path(arguments[-1]).name == builtin_file(name).name
 

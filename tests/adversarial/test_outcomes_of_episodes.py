@@ -31,14 +31,14 @@ Settle = Callable[..., EpisodeRecord]
 class Unstartable(NoIsolation):
     """A machine on which no process can be started any more."""
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, int]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, int], handed: int | None = None) -> Running:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
 
 class Collapsing(NoIsolation):
     """A sandbox that fails in its own set-up, before the agent's program begins."""
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, int]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, int], handed: int | None = None) -> Running:
         running = super().start(replace(spec, arguments=("/bin/sh", "-c", "exit 1"), files={}), limits)
         running.never_ran = lambda: True  # type: ignore[method-assign]
         return running
@@ -131,7 +131,7 @@ def test_a_lost_episode_can_be_put_into_evidence(run: Settle, laboratory: Labora
 class Murdered(NoIsolation):
     """A sandbox that somebody kills from outside, as a machine out of memory does."""
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, int]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, int], handed: int | None = None) -> Running:
         running = super().start(spec, limits)
         running.killed_outside = lambda: True  # type: ignore[method-assign]
         return running

@@ -155,7 +155,7 @@ class Interrupted(Isolation):
     def __init__(self, inner: Isolation) -> None:
         self.inner, self.backend = inner, inner.backend
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, float]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
         running = self.inner.start(spec, limits)
         assert running.process.stdout
         running.process.stdout.read(1)  # it has left its answer

@@ -230,7 +230,7 @@ class Silent(NoIsolation):
     def __init__(self, says: str) -> None:
         self.says = says
 
-    def start(self, spec: LaunchSpec, limits: Any) -> sandbox.Running:
+    def start(self, spec: LaunchSpec, limits: Any, handed: int | None = None) -> sandbox.Running:
         return super().start(replace(spec, arguments=("/bin/sh", "-c", self.says), files={}), limits)
 
 

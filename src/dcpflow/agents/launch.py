@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from dcpflow.errors import UsageError
 BUILTIN = Path(__file__).parent / "builtin"
 DIALOGUE = Path(__file__).parent / "dialogue.py"
 INSIDE = "/agent"
+DOOR = "/door"
+"""Where files of ours stand inside that agents with doors are given, apart from theirs."""
 MODEL, MCP = "model", "mcp"
 """Doors: what an agent can reach besides its channel, at an address of the sandbox's own loopback."""
 PYTHON = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
 """The interpreter, at the path that it has inside of every sandbox too."""
+_PYTHON_COMMAND = (PYTHON, "-I", "-S", "-B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,22 @@ class LaunchSpec:
     doors: tuple[str, ...] = ()
 
     def outside(self) -> tuple[str, ...]:
-        """The same command for a run without a sandbox."""
-        return tuple(str(self.files.get(argument, argument)) for argument in self.arguments)
+        """The same command for a run without a sandbox, where files stand at their own paths."""
+        return tuple(self._outside(argument) for argument in self.arguments)
+
+    def behind_doors(self, descriptor: int) -> LaunchSpec:
+        """What opens the agent's doors inside its sandbox, and then becomes the agent.
+
+        Args:
+            descriptor: number of an inherited Unix socket, on which the doors are handed out.
+        """
+        opener = (*_PYTHON_COMMAND, f"{DOOR}/doors.py", str(descriptor), ",".join(self.doors))
+        return LaunchSpec((*opener, json.dumps(dict(self.environment)), *self.arguments), self.files)
+
+    def _outside(self, argument: str) -> str:
+        for inside, path in self.files.items():
+            argument = argument.replace(inside, str(path))
+        return argument
 
 
 def builtin_file(name: str) -> Path:
@@ -59,7 +77,15 @@ def builtin_file(name: str) -> Path:
 def python_command(source: Path) -> LaunchSpec:
     """A standard-library Python file, started isolated from any site or user packages."""
     inside = f"{INSIDE}/{source.name}"
-    return LaunchSpec((PYTHON, "-I", "-S", "-B", inside), {inside: source})
+    return LaunchSpec((*_PYTHON_COMMAND, inside), {inside: source})
+
+
+def door_files(doors: Sequence[str]) -> dict[str, Path]:
+    """What agents with doors are given of ours: what opens the doors, and for MCP what stands between them and hosts
+    that speak on standard input and output.
+    """
+    names = (("doors",) if doors else ()) + (("mcp_stdio",) if MCP in doors else ())
+    return {f"{DOOR}/{path.name}": path for path in map(builtin_file, names)}
 
 
 def launch_spec(agent: Mapping[str, Any]) -> LaunchSpec | None:
@@ -80,7 +106,8 @@ def launch_spec(agent: Mapping[str, Any]) -> LaunchSpec | None:
             program = agent["program"]
             command, *arguments = (text.replace("{python}", PYTHON) for text in program["command"])
             doors = ((MODEL,) if agent.get("model") else ()) + ((MCP,) if kind == "mcp" else ())
-            return LaunchSpec((command, *arguments), _files(program) | _mounts(program), program["environment"], doors)
+            files = _files(program) | _mounts(program) | door_files(doors)
+            return LaunchSpec((command, *arguments), files, program["environment"], doors)
 
 
 def agent_sources(agent: Mapping[str, Any]) -> dict[str, str]:

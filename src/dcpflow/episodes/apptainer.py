@@ -55,7 +55,7 @@ class Apptainer:
             if Path("/usr", name).exists():
                 (self._image / name).symlink_to(f"usr/{name}")
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, float]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
         """Start the agent inside."""
         confine = python_command(builtin_file("confine"))
         bound = {"/usr": Path("/usr"), sys.base_prefix: Path(sys.base_prefix), RULES: self._rules}
@@ -65,15 +65,17 @@ class Apptainer:
         command = [str(self._program), "--quiet", "exec", *OPTIONS]
         for inside, source in bound.items():
             place = self._image / inside.lstrip("/")
-            if not source.is_dir():
-                place.touch()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.mkdir(exist_ok=True) if source.is_dir() else place.touch()
             command += ["--bind", f"{source}:{inside}:ro"]
         wanted = [[what, *values] for what, values in kernel_limits(limits, count_processes=False).items()]
-        command += [str(self._image), *confine.arguments, RULES, json.dumps(wanted), *spec.arguments]
+        environment = json.dumps(dict(spec.environment))
+        command += [str(self._image), *confine.arguments, RULES, json.dumps(wanted), environment, *spec.arguments]
         others = children(os.getpid())
         adopt_orphans(True)
         try:
-            process = start(command, None, env={}, cwd="/", start_new_session=True)
+            passed = () if handed is None else (handed,)
+            process = start(command, None, env={}, cwd="/", start_new_session=True, pass_fds=passed)
         except OSError:
             adopt_orphans(False)
             raise

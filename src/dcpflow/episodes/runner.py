@@ -8,7 +8,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from dcpflow.agents.launch import LaunchSpec
@@ -35,7 +38,7 @@ class Ending:
         started: False where the agent's program never ran: a fault of the infrastructure.
         killed: the sandbox was killed by somebody else, which no agent can do: neither its failure nor an outcome.
         exit_code: of an agent that ended without finishing, as the operating system reports it; else None.
-        stderr: the last bytes of its standard error.
+        stderr: the last bytes of its standard error; of its standard output too, where that is not the channel.
         late_replies: experiments whose reply was later than the registered delay.
         workspace: what it left in its workspace.
         calls: what it asked its model through us, and what came of it.
@@ -52,6 +55,42 @@ class Ending:
     interrupted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A channel that is held elsewhere than on the agent's own standard input and output.
+
+    Attributes:
+        heard: descriptor from which the agent's lines are read.
+        said: descriptor to which replies are written.
+        prompt: what the agent reads on its standard input, which then ends.
+    """
+
+    heard: int
+    said: int
+    prompt: bytes
+
+
+class Surroundings:
+    """What an agent has around it besides its channel, and which is not there once it has ended: nothing.
+
+    Attributes:
+        handed: a descriptor that the agent's process inherits.
+        aside: where the channel is held; None for its standard input and output.
+        watched: descriptors of ours, and what is to be called when there is something to read.
+    """
+
+    handed: int | None = None
+    aside: Aside | None = None
+    watched: Mapping[int, Callable[[], None]] = MappingProxyType({})
+
+    def ready(self) -> bool:
+        """Called once the agent's process is there: whether all that it needs has come up."""
+        return True
+
+
+NOTHING_AROUND = Surroundings()
+
+
 def converse(
     isolation: Isolation,
     spec: LaunchSpec,
@@ -59,6 +98,7 @@ def converse(
     channel: Channel,
     hello: Mapping[str, Any],
     heartbeat: Callable[[], None],
+    around: Surroundings = NOTHING_AROUND,
 ) -> Ending:
     """Start the agent, say hello, answer until it finishes, dies or reaches a limit, and end all of it.
 
@@ -69,16 +109,18 @@ def converse(
         channel: the conversation's state; holds all that was said when this returns.
         hello: the first message.
         heartbeat: called every few seconds.
+        around: what the agent has besides.
     """
     greeting = channel.say(hello)
     try:
-        running = isolation.start(spec, limits)
+        running = isolation.start(spec, limits, around.handed)
     except OSError as error:
         return Ending(False, False, None, str(error).encode(), 0)
     workspace = NOTHING_LEFT
     try:
         try:
-            ending = _Conversation(running, limits, channel, heartbeat).run(greeting)
+            conversation = _Conversation(running, limits, channel, heartbeat, around)
+            ending = conversation.run(greeting) if around.ready() else conversation.never_began()
         finally:
             running.stop()
         if running.workspace is not None:
@@ -104,6 +146,7 @@ class _Conversation:
         limits: Mapping[str, float],
         channel: Channel,
         heartbeat: Callable[[], None],
+        around: Surroundings,
     ) -> None:
         process = running.process
         assert process.stdout and process.stderr and process.stdin
@@ -111,7 +154,15 @@ class _Conversation:
         self._limits = limits
         self._channel = channel
         self._heartbeat = heartbeat
-        self._in, self._out, self._err = process.stdin.fileno(), process.stdout.fileno(), process.stderr.fileno()
+        self._stdin = process.stdin
+        self._watched = around.watched
+        self._aside = around.aside
+        if self._aside:
+            self._in, self._out, self._prompt = self._aside.said, self._aside.heard, memoryview(self._aside.prompt)
+            self._tails = [process.stdout.fileno(), process.stderr.fileno()]
+        else:
+            self._in, self._out, self._prompt = process.stdin.fileno(), process.stdout.fileno(), memoryview(b"")
+            self._tails = [process.stderr.fileno()]
         now = time.monotonic()
         self._deadline = now + limits["wall_seconds"]
         self._last_beat = self._last_look = now
@@ -124,12 +175,17 @@ class _Conversation:
         self._ended = False
 
     def run(self, greeting: bytes) -> Ending:
-        for descriptor in (self._out, self._err, self._in):
+        for descriptor in (self._out, self._in, self._stdin.fileno(), *self._tails):
             os.set_blocking(descriptor, False)
         self._reply = memoryview(greeting)
         with selectors.DefaultSelector() as self._selector:
-            self._selector.register(self._out, selectors.EVENT_READ)
-            self._selector.register(self._err, selectors.EVENT_READ)
+            self._selector.register(self._out, selectors.EVENT_READ, self._read_stdout)
+            for descriptor in self._tails:
+                self._selector.register(descriptor, selectors.EVENT_READ, partial(self._read_tail, descriptor))
+            for descriptor, call in self._watched.items():
+                self._selector.register(descriptor, selectors.EVENT_READ, call)
+            if self._aside:
+                self._selector.register(self._stdin, selectors.EVENT_WRITE, self._send_prompt)
             while not self._channel.finished:
                 self._send_what_is_due()
                 if not self._reply and self._answer_one():
@@ -146,6 +202,13 @@ class _Conversation:
             self._channel.cut_off("cpu_seconds")
         ran = bool(self._channel.usage["messages"]) or code is None or not self._running.never_ran()
         return self._ending(ran, code)
+
+    def never_began(self) -> Ending:
+        """The end of an agent that did not come up, with what it wrote about that."""
+        os.set_blocking(self._tails[-1], False)
+        with suppress(BlockingIOError):
+            self._stderr = os.read(self._tails[-1], STDERR_KEPT)
+        return Ending(False, False, None, self._stderr, 0)
 
     def _ending(self, started: bool, code: int | None) -> Ending:
         killed = code is not None and self._running.killed_outside()
@@ -165,11 +228,8 @@ class _Conversation:
             self._channel.cut_off("wall_seconds")
             return
         for key, _ in self._selector.select(max(0.0, left - SHORT_SECONDS if due < self._deadline else left)):
-            match key.fd:
-                case self._out:
-                    self._read_stdout()
-                case self._err:
-                    self._read_stderr()
+            if key.data is not None:
+                key.data()
         self._look_after()
 
     def _look_after(self) -> None:
@@ -182,11 +242,15 @@ class _Conversation:
             return
         if limit := look(self._running, self._limits):
             self._channel.cut_off(limit)
-        elif not self._ended and self._running.fell_silent():
+        elif not self._ended and self._over():
             while not self._ended and self._read_stdout():
                 pass
             self._end_of_output()
         self._last_look = time.monotonic()
+
+    def _over(self) -> bool:
+        """Whether nothing more will be said, although what it would be said on is not closed."""
+        return self._running.process.poll() is not None if self._aside else self._running.fell_silent()
 
     def _read_stdout(self) -> bool:
         """Take what is there; False if that is nothing."""
@@ -254,10 +318,23 @@ class _Conversation:
         if waiting and not self._reply:
             self._selector.unregister(self._in)
 
-    def _read_stderr(self) -> None:
-        data = os.read(self._err, CHUNK)
+    def _send_prompt(self) -> None:
+        """Write to the agent's standard input as much as it takes, and close it after the last."""
+        try:
+            self._prompt = self._prompt[os.write(self._stdin.fileno(), self._prompt) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._prompt = memoryview(b"")
+        if not self._prompt:
+            self._selector.unregister(self._stdin)
+            self._stdin.close()
+
+    def _read_tail(self, descriptor: int) -> None:
+        """Take what the agent writes where it is only counted, and its end kept."""
+        data = os.read(descriptor, CHUNK)
         if not data:
-            self._selector.unregister(self._err)
+            self._selector.unregister(descriptor)
             return
         self._count(len(data))
         self._stderr = (self._stderr + data)[-STDERR_KEPT:]

@@ -46,8 +46,14 @@ class Isolation(Protocol):
 
     backend: str
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, float]) -> Running:
-        """Start the agent with pipes as its standard input, output and error."""
+    def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
+        """Start the agent with pipes as its standard input, output and error.
+
+        Args:
+            spec: what to start; doors are not opened here, see :meth:`LaunchSpec.behind_doors`.
+            limits: the registered limits.
+            handed: a descriptor that it gets besides, under the same number.
+        """
         ...
 
 
@@ -69,14 +75,21 @@ class NoIsolation:
 
     backend = "none"
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, float]) -> Running:
-        """Start the agent with an empty environment, its limits, and nothing else between it and the host."""
-        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
+        """Start the agent with its own environment alone, its limits, and nothing else between it and the host."""
+        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **spec.environment}
         others = children(os.getpid())
         adopt_orphans(True)
         try:
             prepare = partial(limit, kernel_limits(limits, False))
-            process = start(list(spec.outside()), prepare, env=environment, cwd="/", start_new_session=True)
+            process = start(
+                list(spec.outside()),
+                prepare,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+                pass_fds=() if handed is None else (handed,),
+            )
         except OSError:
             adopt_orphans(False)
             raise
@@ -104,7 +117,7 @@ class Bubblewrap:
         root = self._place.get(program.root, program.root)
         self._binary = root / program.binary.relative_to(program.root)
 
-    def start(self, spec: LaunchSpec, limits: Mapping[str, float]) -> Running:
+    def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
         """Start the agent inside."""
         with ExitStack() as opened:
             ours, theirs = socket.socketpair()
@@ -121,8 +134,9 @@ class Bubblewrap:
             uid = _fresh_uid() if self._as_root else None
             alone = uid is not None or counted_by_namespace(os.uname().release)
             prepare = partial(_enter, self._point, scratch.options(limits), kernel_limits(limits, alone), theirs)
+            passed = (told, rules) if handed is None else (told, rules, handed)
             try:
-                process = start(command, prepare, own_uid=uid, env={}, pass_fds=(told, rules))
+                process = start(command, prepare, own_uid=uid, env={}, pass_fds=passed)
             except (OSError, subprocess.SubprocessError) as error:
                 os.close(status)
                 theirs.close()
@@ -147,6 +161,8 @@ class Bubblewrap:
             wanted += ["--ro-bind", str(self._place.get(prefix, prefix)), str(prefix)]
         for inside, source in spec.files.items():
             wanted += ["--ro-bind", str(self._place.get(source, source)), inside]
+        for name, value in spec.environment.items():
+            wanted += ["--setenv", name, value]
         wanted += ["--proc", "/proc", "--dev", "/dev"]
         for name, inside in scratch.FOLDERS.items():
             wanted += ["--bind", str(self._point / name), inside]
@@ -172,18 +188,24 @@ def programs(backend: str = "bubblewrap") -> list[Program]:
     return found
 
 
-def refuse_mounted(paths: Iterable[Path]) -> None:
-    """Stop where something that agents must not see lies below a folder that every sandbox mounts.
+def refuse_mounted(paths: Iterable[Path], files: Iterable[Path] = ()) -> None:
+    """Stop where something that agents must not see lies below a folder that their sandbox mounts.
+
+    Args:
+        paths: what they must not see.
+        files: files and folders that they are given, besides what every sandbox mounts.
 
     Raises:
         UsageError: it names the path and the folder.
     """
+    given = (Path("/usr"), Path(sys.base_prefix), *files)
     for path in paths:
-        for mounted in (Path("/usr"), Path(sys.base_prefix)):
-            if path.resolve().is_relative_to(mounted):
+        for mounted in given:
+            if path.resolve().is_relative_to(mounted.resolve()):
                 raise UsageError(
                     f"{path} lies below {mounted}, which sandboxed agents can read",
-                    "Audit in a folder elsewhere (execution.results, execution.nonce_file)",
+                    "Audit in a folder elsewhere (execution.results, execution.nonce_file), or mount less "
+                    "(agent.program.mounts)",
                 )
 
 

@@ -524,7 +524,7 @@ def _program_contradictions(agent: Agent) -> Iterator[_Finding]:
             yield Problem("agent.program", None, fault, remedy), ("agent",)
 
 
-OWN_PLACES: Final = ("/agent", "/proc", "/sys", "/dev", "/tmp", "/ws", "/usr")
+OWN_PLACES: Final = ("/agent", "/door", "/proc", "/sys", "/dev", "/tmp", "/ws", "/usr")
 """Where a sandbox has folders of its own, or shows everybody the same ones."""
 
 

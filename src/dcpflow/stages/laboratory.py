@@ -118,7 +118,7 @@ class Job:
             found.append(probe(isolation, private, limits))
             return passed(found[-1])
 
-        refuse_mounted((self.results, self.nonce_file))
+        refuse_mounted((self.results, self.nonce_file), spec.files.values() if spec else ())
         specs = (spec, SPEC) if spec else (SPEC,)
         isolation = open_isolation(self.contract.config("isolation")["backend"], specs, works)
         report = found[-1] if found else probe(isolation, private, limits)

@@ -207,7 +207,7 @@ def _confine(keep: int, memory_mb: int) -> None:
     os.closerange(3, keep)
     os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     for what, value in (
-        (resource.RLIMIT_AS, _address_space() + memory_mb * MIB),
+        (resource.RLIMIT_AS, address_space() + memory_mb * MIB),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -242,7 +242,8 @@ def _one(answer: Answer, request: Request) -> bytes:
     return json.dumps(told).encode()
 
 
-def _address_space() -> int:
+def address_space() -> int:
+    """Bytes of address space that this process has, or much, where that is not told."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - nothing else is imported here
             return int(file.read().split()[0]) * resource.getpagesize()

@@ -1,6 +1,7 @@
 """Gives up what an agent must not have, and becomes the agent: for sandboxes that cannot do this from outside.
 
-Arguments: a file with a filter of system calls, limits as JSON [[kind, soft, hard], …], and the agent's command.
+Arguments: a file with a filter of system calls, limits as JSON [[kind, soft, hard], …], environment variables as
+a JSON object, and the agent's command.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
-rules, limits, *command = sys.argv[1:]
+rules, limits, environment, *command = sys.argv[1:]
 with open(rules, "rb") as file:
     code = file.read()
 libc = ctypes.CDLL(None, use_errno=True)
@@ -32,4 +33,4 @@ for kind, soft, hard in json.loads(limits):
     if allowed != resource.RLIM_INFINITY:
         soft, hard = min(soft, allowed), min(hard, allowed)
     resource.setrlimit(kind, (soft, hard))
-os.execve(command[0], command, {"PWD": os.getcwd()})
+os.execvpe(command[0], command, {"PWD": os.getcwd(), **json.loads(environment)})
