@@ -116,7 +116,7 @@ def ended(*calls: Call, messages: int, **more: bool) -> tuple[str, str]:
         ((ANSWERED, LOST), 0, "infrastructure_invalid", "before the agent had acted"),
         ((ANSWERED, LOST), 1, "model_failure", "after the agent had acted"),
         ((LOST, ANSWERED), 0, "model_failure", "closed its output"),
-        ((replace(ANSWERED, fault="timeout"),), 0, "model_failure", "closed its output"),
+        ((replace(ANSWERED, fault="timeout"),), 0, "model_failure", "not answered in time"),
     ],
 )
 def test_a_call_that_was_lost_is_a_loss_only_before_the_agent_acted(

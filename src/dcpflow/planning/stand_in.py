@@ -206,6 +206,7 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
             packet=web.digest,
             isolation=isolation,
             workspace="",
+            calls="",
         )
         digest = canonical.digest(record.to_bytes())
         episodes.append(Episode(record, digest, lines))

@@ -252,7 +252,9 @@ def test_without_key_client_or_prices_nothing_is_asked(
     found = findings()
     assert {name for name, one in found.items() if not one.ok} == {"libraries", "API key", "prices", "answer"}
     assert "dcpflow[chat]" in found["libraries"].remedy
-    assert found["API key"].detail == "the environment variable DOCTOR_KEY is not set"
+    assert (
+        found["API key"].detail == "the API key is not in the environment: the variable DOCTOR_KEY is empty or not set"
+    )
     assert found["answer"].detail == "the agent was not asked"
 
 
