@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from dcpflow.evidence import tables
-from workflow.conftest import ROOT, Audit
+from workflow.conftest import ROOT, SMALL, Audit
 
 pytestmark = pytest.mark.model
 NAME = "smollm2-135m-instruct"
@@ -60,6 +60,7 @@ def ready(port: int) -> bool:
 
 def audit_of(folder: Path, address: str, api: str) -> Audit:
     audit = Audit.make(folder)
+    (folder / SMALL).unlink()  # settings of another task
     model: dict[str, Any] = {
         "api": api,
         "base_url": f"{address}/v1",
@@ -71,7 +72,7 @@ def audit_of(folder: Path, address: str, api: str) -> Audit:
     audit.change(
         {
             "claim": {"statement": "A small model finds an affine Boolean function."},
-            "task": {"name": "affine", "settings": {}},
+            "task": {"name": "affine"},
             "agent": {"kind": "chat", "name": "small model", "model_id": NAME, "model": model},
             "information": {"web": None},
             "limits": {"wall_seconds": 900.0, "experiments": 4},
@@ -82,7 +83,10 @@ def audit_of(folder: Path, address: str, api: str) -> Audit:
     return audit
 
 
-def test_an_audit_of_a_weak_model_ends_in_an_honest_decision(address: str, tmp_path: Path) -> None:
+def test_an_audit_of_a_weak_model_ends_in_an_honest_decision(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflow.conftest.PATIENCE", 3_600.0)
     audit = audit_of(tmp_path / "audit", address, "openai")
     audit.finish("--resources", "api=1", cores=1)
     calls = tables.read(audit.results / "evidence/calls.parquet", "calls")

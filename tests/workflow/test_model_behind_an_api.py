@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,14 +13,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dcpflow.evidence import tables
 from unit.episodes.model_server import MODEL, Played, answering, cut, openai
-from workflow.conftest import EPISODES_OF_FEWEST, FEWEST, Audit
+from workflow.conftest import CHANGE, FEWEST, Audit, Running
 
 KEY = "sk-canary-3f9a17c2"
 CALLS = 3
+ASKER = """
+import json, sys, urllib.request
+hello = json.loads(sys.stdin.readline())
+asked = {"model": "model-1", "messages": [{"role": "user", "content": hello["K"]}]}
+headers = {"Content-Type": "application/json", "Authorization": "Bearer none"}
+request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", json.dumps(asked).encode(), headers)
+answer = json.load(urllib.request.urlopen(request, timeout=60))
+use = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+def ask(**said):
+    print(json.dumps(said), flush=True)
+    sys.stdin.readline()
+ask(id=1, action=use["name"], **json.loads(use["arguments"]))
+ask(id=2, action="commit", candidate="", quotes={})
+ask(id=3, action="finish")
+"""
 USD_PER_CALL = 0.11
+USD_OF_A_STRANGER = 0.00011
+CORE = {"claim": {"grade": "core"}, "design": FEWEST["design"]}
+EPISODES = 1 + 2 + 1
 FAULTS: dict[str, Played] = {
     "rate_limited": answering({"error": {"message": "slow down"}}, 429, Retry_After="0.01"),
     "server_error": answering({"error": {"message": f"we are down, {KEY}"}}, 500),
@@ -92,12 +112,12 @@ def chatting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
     """An audit of such a model, with few episodes."""
     monkeypatch.setenv("A_KEY_OF_OURS", KEY)
 
-    def make(model: Researcher, **budget: float) -> Audit:
+    def make(model: Researcher, core: bool = False, **budget: float) -> Audit:
         audit = Audit.make(tmp_path / "audit") if not (tmp_path / "audit").exists() else Audit(tmp_path / "audit")
         settings = {"base_url": model.base_url, "key_variable": "A_KEY_OF_OURS"}
         audit.change(
             {
-                **FEWEST,
+                **(CORE if core else FEWEST),
                 "agent": {"kind": "chat", "name": "researcher", "model_id": MODEL, "model": settings},
                 "information": {"web": None},
                 "limits": {"reply_delay_ms": 0},
@@ -149,39 +169,54 @@ def test_a_fault_in_every_tenth_call_costs_its_own_episode_and_the_audit_ends(
     assert next(check for check in audit.decision["checks"] if check["name"] == "models_registered")["result"] == "pass"
     verified = audit.dcpflow("verify")
     assert verified.code == 0, verified.text
+    spent = sum(row["usd"] for row in tables.read(audit.results / "costs.parquet", "costs"))
+    assert spent == pytest.approx(USD_PER_CALL * (model.asked - len(model.met)) + strangers * USD_OF_A_STRANGER)
+    told = audit.dcpflow("costs").text.splitlines()
+    assert [line.split("  ")[0] for line in told] == ["spent on", "target", "gate 2", "controls", "gate 3", "all"]
+    assert f"{spent:.4f}" in told[-1]
+    bundle = ("bundle", "export", str(audit.results), str(audit.folder / "claim.dcp"))
+    exported = Running([sys.executable, "-m", "dcpflow", *bundle], audit.folder).ended()
+    assert exported.code == 0, exported.text
+    assert holding(audit, "model-2"), "what was answered is there"
     assert holding(audit, KEY) == []
 
 
-def test_what_it_costs_is_told_by_gate(chatting: Callable[..., Audit]) -> None:
+def test_a_program_asks_its_model_through_the_door(chatting: Callable[..., Audit]) -> None:
     with researching() as model:
-        audit = chatting(model)
-        audit.finish()
-    total = sum(row["usd"] for row in tables.read(audit.results / "costs.parquet", "costs"))
-    assert total == pytest.approx(USD_PER_CALL * CALLS * EPISODES_OF_FEWEST)
-    told = audit.dcpflow("costs").text
-    assert f"{total:.4f}" in told.splitlines()[-1]
-    assert [line.split("  ")[0] for line in told.splitlines()] == [
-        "spent on", "target", "gate 2", "controls", "gate 3", "all"
-    ]  # fmt: skip
-    assert model.asked == CALLS * EPISODES_OF_FEWEST
+        audit = chatting(model, core=True)
+        (audit.folder / "agents").mkdir()
+        (audit.folder / "agents/asker.py").write_text(ASKER, encoding="utf-8")
+        settings = yaml.safe_load((audit.folder / CHANGE).read_text("utf-8"))
+        program = {"command": ["{python}", "-I", "/agent/asker.py", "{model}"], "files": ["agents/asker.py"]}
+        audit.change(settings | {"agent": settings["agent"] | {"kind": "command", "program": program}})
+        audit.finish("--resources", "api=2")
+        assert audit.run("--resources", "api=2").idle
+    assert model.keys == {f"Bearer {KEY}"}
+    assert [(call["model"], call["fault"], call["input_tokens"]) for call in calls(audit)] == [
+        (MODEL, "", 100_000)
+    ] * EPISODES
+    episodes = tables.read(audit.results / "evidence/episodes.parquet", "episodes")
+    assert {row["outcome"] for row in episodes} == {"artifact"}
+    assert audit.dcpflow("verify").code == 0
+    assert holding(audit, KEY) == []
 
 
 def test_a_budget_stops_the_run_and_a_higher_one_goes_on_without_paying_twice(chatting: Callable[..., Audit]) -> None:
     one = USD_PER_CALL * CALLS
     with researching() as model:
-        audit = chatting(model, max_usd=3.5 * one, max_usd_per_episode=1.2 * one)
+        audit = chatting(model, core=True, max_usd=3.5 * one, max_usd_per_episode=1.2 * one)
         stopped = audit.run("--resources", "api=1")
         assert stopped.code != 0
         assert not audit.decision_path.exists()
         assert "raise budget.max_usd and run snakemake again" in stopped.text
         assert model.asked == 3 * CALLS, "a fourth episode might have cost more than is left"
-        audit = chatting(model, max_usd=100.0, max_usd_per_episode=0.5 * one)
+        audit = chatting(model, core=True, max_usd=100.0, max_usd_per_episode=0.5 * one)
         stopped = audit.run("--resources", "api=1")
         assert "budget.max_usd_per_episode" in stopped.text
         assert 3 * CALLS < model.asked < 4 * CALLS
-        audit = chatting(model)
+        audit = chatting(model, core=True)
         audit.finish("--resources", "api=2")
-        assert model.asked == CALLS * EPISODES_OF_FEWEST
+        assert model.asked == CALLS * EPISODES
     assert audit.decision["registration"]["amendments"] == []
 
 
