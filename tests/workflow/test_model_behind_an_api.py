@@ -48,7 +48,7 @@ FAULTS: dict[str, Played] = {
     "refused": answering({"error": {"message": f"what is {KEY}?"}}, 400),
     "": answering(openai("", ("experiment", {"candidate": ""}), model="model-2")),
 }
-"""What every tenth call meets in turn, by the fault that the ledger shows; the last is answered by another model."""
+"""What every fifth call meets in turn, by the fault that the ledger shows; the last is answered by another model."""
 
 
 class Researcher:
@@ -138,10 +138,10 @@ def calls(audit: Audit) -> list[dict[str, Any]]:
     return tables.read(audit.results / "evidence/calls.parquet", "calls")
 
 
-def test_a_fault_in_every_tenth_call_costs_its_own_episode_and_the_audit_ends(
+def test_a_fault_in_every_fifth_call_costs_its_own_episode_and_the_audit_ends(
     chatting: Callable[..., Audit],
 ) -> None:
-    with researching(every=10) as model:
+    with researching(every=5) as model:
         audit = chatting(model)
         audit.finish("--resources", "api=2")
         assert audit.run("--resources", "api=2").idle
