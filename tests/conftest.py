@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,25 @@ SMALL_DESIGN = {
 SMALL_TASK = {"settings": {"rows": 4_536}}
 # What a workflow spreads over many jobs is one process here, whose agents can be the same user again and again.
 SMALL_LIMITS = {"processes": 1024}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the tests that run a workflow among all others, each between two modules.
+
+    Every worker begins with a part of the list of its own: so none of them has all that takes long.
+    """
+
+    def runs_one(item: pytest.Item) -> bool:
+        return "workflow" in item.path.relative_to(ROOT).parts
+
+    long = [item for item in items if runs_one(item)]
+    modules = [list(group) for runs, group in groupby(items, key=lambda i: "" if runs_one(i) else i.path) if runs]
+    spread: list[pytest.Item] = []
+    for number, module in enumerate(modules):
+        first, last = (len(long) * place // len(modules) for place in (number, number + 1))
+        spread += [*module, *long[first:last]]
+    if modules:
+        items[:] = spread
 
 
 @dataclass(frozen=True)
@@ -180,11 +200,6 @@ def data_file() -> Callable[[str], Path]:
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: many tests wait for a process or a limit most of their time."""
     return (os.cpu_count() or 1) + 1
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs of whole workflows first: they take longest, and what they share takes long to make."""
-    items.sort(key=lambda item: item.path.parent.name != "workflow")
 
 
 @pytest.fixture(scope="session")
