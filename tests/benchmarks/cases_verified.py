@@ -4,8 +4,8 @@
 
 Runs `dcpflow verify` with nonce and task, which replays every conversation and scores every artifact again, exports
 the bundle, and asks `dcp verify` for its statuses. Prints a line for each case with the seconds that the two took, and
-exits 1 where a decision does not hold, or the statuses differ. `make cases` makes the decisions; the last of dry-bean is
-the amended one, which no such bundle can hold: `make audit CONFIG=config/cases/dry-bean.yaml` goes back to the first.
+exits 1 where a decision does not hold, or the statuses differ. `make cases` makes the decisions; the last of dry-bean
+is the amended one, which no such bundle holds: `make audit CONFIG=config/cases/dry-bean.yaml` goes back to the first.
 """
 
 from __future__ import annotations
