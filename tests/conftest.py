@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -44,22 +43,8 @@ SMALL_LIMITS = {"processes": 1024}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the tests that run a workflow among all others, each between two modules.
-
-    Every worker begins with a part of the list of its own: so none of them has all that takes long.
-    """
-
-    def runs_one(item: pytest.Item) -> bool:
-        return "workflow" in item.path.relative_to(ROOT).parts
-
-    long = [item for item in items if runs_one(item)]
-    modules = [list(group) for runs, group in groupby(items, key=lambda i: "" if runs_one(i) else i.path) if runs]
-    spread: list[pytest.Item] = []
-    for number, module in enumerate(modules):
-        first, last = (len(long) * place // len(modules) for place in (number, number + 1))
-        spread += [*module, *long[first:last]]
-    if modules:
-        items[:] = spread
+    """Runs of whole workflows first: they take longest, and what they share takes long to make."""
+    items.sort(key=lambda item: item.path.parent.name != "workflow")
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,6 @@ def test_a_fault_in_every_fifth_call_costs_its_own_episode_and_the_audit_ends(
     with researching(every=5) as model:
         audit = chatting(model)
         audit.finish("--resources", "api=2")
-        assert audit.run("--resources", "api=2").idle
     assert model.keys == {f"Bearer {KEY}"}
     shown = calls(audit)
     assert len(shown) == model.asked
@@ -190,7 +189,6 @@ def test_a_program_asks_its_model_through_the_door(chatting: Callable[..., Audit
         program = {"command": ["{python}", "-I", "/agent/asker.py", "{model}"], "files": ["agents/asker.py"]}
         audit.change(settings | {"agent": settings["agent"] | {"kind": "command", "program": program}})
         audit.finish("--resources", "api=2")
-        assert audit.run("--resources", "api=2").idle
     assert model.keys == {f"Bearer {KEY}"}
     assert [(call["model"], call["fault"], call["input_tokens"]) for call in calls(audit)] == [
         (MODEL, "", 100_000)
@@ -210,10 +208,6 @@ def test_a_budget_stops_the_run_and_a_higher_one_goes_on_without_paying_twice(ch
         assert not audit.decision_path.exists()
         assert "raise budget.max_usd and run snakemake again" in stopped.text
         assert model.asked == 3 * CALLS, "a fourth episode might have cost more than is left"
-        audit = chatting(model, core=True, max_usd=100.0, max_usd_per_episode=0.5 * one)
-        stopped = audit.run("--resources", "api=1")
-        assert "budget.max_usd_per_episode" in stopped.text
-        assert 3 * CALLS < model.asked < 4 * CALLS
         audit = chatting(model, core=True)
         audit.finish("--resources", "api=2")
         assert model.asked == CALLS * EPISODES
