@@ -37,7 +37,7 @@ def asking_at_once():
 
 onstart:
     try:
-        AUDIT.require_all()
+        AUDIT.require_for({job.rule.name for job in workflow.dag.needrun_jobs()})
         runlock.take(Path(RESULTS))
         AUDIT.tell_jobs(asking_at_once())
     except DcpflowError as error:

@@ -452,12 +452,15 @@ def test_what_one_episode_may_cost_stops_the_job_and_what_was_recorded_stays(
     assert [json.loads(line)["call"]["output_tokens"] for line in lines] == [12, 12]
 
 
-@pytest.mark.parametrize("status", ["401 Unauthorized", "402 Payment Required"])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("401 Unauthorized", ""), ("402 Payment Required", ""), ("429 Too Many Requests", "insufficient_quota")],
+)
 def test_a_key_that_is_not_accepted_stops_the_job_and_is_nobody_s_failure(
-    talk_with_model: LetTalk, serve: Serve, status: str
+    talk_with_model: LetTalk, serve: Serve, status: str, code: str
 ) -> None:
     with (
-        serve(lambda _: plain({"error": {}}, status)) as upstream,
+        serve(lambda _: plain({"error": {"code": code}}, status)) as upstream,
         pytest.raises(UsageError, match=f"refuses all calls, with status {status[:3]}"),
     ):
         talk_with_model(ASK_FOR_EVER, upstream.base_url)

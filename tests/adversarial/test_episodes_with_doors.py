@@ -10,24 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.adversarial.killed_jobs import kill_after, leave_behind, replayed, settled
 from tests.adversarial.upstream import KEY, Asked, Pieces, chat, plain, serving
 
 from dcpflow.agents.launch import MCP, MODEL, LaunchSpec, door_files
-from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.episode import Laboratory, settle
+from dcpflow.episodes.episode import Laboratory
 from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.session import Api
 from dcpflow.errors import UsageError
 from dcpflow.records import calls, canonical
 from dcpflow.records.calls import Prices
-from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
-from dcpflow.stages.replay import replays
+from dcpflow.records.episodes import EpisodeRecord
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
 
-SEAL = "sha256:" + "5" * 64
-PLACE = EpisodeKey("challengers", 101, "withheld")
 ASKS = """
 import http.client, urllib.parse
 door = urllib.parse.urlsplit(sys.argv[1])
@@ -51,10 +48,6 @@ for name in ("experiment", "commit", "finish"):
     connection.request("POST", "/mcp", json.dumps(asked), headers)
     connection.getresponse().read()
 """
-
-
-class Killed(Exception):
-    """Stands for SIGKILL: nothing after it runs."""
 
 
 @pytest.fixture
@@ -96,37 +89,8 @@ def answered(_: Asked) -> Pieces:
     return plain(chat(KEY))
 
 
-def settled(lab: Laboratory, audit: Audit) -> EpisodeRecord:
-    return EpisodeRecord.from_bytes(settle(lambda: lab, audit.job.store, PLACE, SEAL), "here")
-
-
 def called(lab: Laboratory, record: EpisodeRecord) -> list[calls.Call]:
     return calls.decode(lab.objects.get(record.calls), "here") if record.calls else []
-
-
-def replayed(lab: Laboratory, record: EpisodeRecord) -> bool:
-    return replays(lab.bench, record, [json.loads(line) for line in lab.objects.get(record.transcript).splitlines()])
-
-
-def killed(monkeypatch: pytest.MonkeyPatch, lab: Laboratory, audit: Audit, heard: int) -> None:
-    """Run the episode and kill its job as it hears one more line than these."""
-    hear = Channel.hear
-
-    def hear_until(channel: Channel, line: bytes) -> tuple[bytes, bool]:
-        if channel.usage["messages"] == heard:
-            raise Killed
-        return hear(channel, line)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Channel, "hear", hear_until)
-        settle(lambda: lab, audit.job.store, PLACE, SEAL)
-    left_behind(audit)
-
-
-def left_behind(audit: Audit) -> None:
-    holder = max(audit.job.store.folder(PLACE).glob("holder-*.json"))
-    holder.chmod(0o644)
-    holder.write_bytes(holder.read_bytes().replace(b'"pid":', b'"pid":9999999,"was":'))
 
 
 def test_the_record_holds_the_calls_and_no_file_the_key(
@@ -176,7 +140,7 @@ def test_what_a_killed_job_had_asked_stays_in_the_record(
     """Before the agent acted it is started again; after that, what it said stands."""
     with serve(answered) as upstream:
         lab = laboratory(WORKS, upstream.base_url)
-        killed(monkeypatch, lab, audit_copy, heard)
+        kill_after(monkeypatch, lab, audit_copy, heard)
         record = settled(lab, audit_copy)
         assert len(upstream.asked) == asked
     assert record.outcome == outcome
@@ -193,7 +157,7 @@ def test_an_episode_that_cost_too_much_ends_when_the_budget_is_raised(
         for _ in range(2):
             with pytest.raises(UsageError, match=r"may cost 0\.1000 USD"):
                 settled(lab, audit_copy)
-            left_behind(audit_copy)
+            leave_behind(audit_copy)
         assert len(upstream.asked) == 1, "the second time nothing is asked any more"
         record = settled(replace(lab, api=replace(api, max_usd=9.0)), audit_copy)
     assert record.outcome == "artifact"

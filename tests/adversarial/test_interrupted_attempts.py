@@ -8,30 +8,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.adversarial.killed_jobs import kill_after, lines, replayed, settled
 
 from dcpflow.agents.launch import LaunchSpec
+from dcpflow.episodes import live_web
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.episode import Laboratory, outcome_of, settle
+from dcpflow.episodes.episode import Laboratory, outcome_of
+from dcpflow.episodes.gateway import Fetched
 from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.sandbox import NoIsolation
+from dcpflow.episodes.warc import Answer
 from dcpflow.records import canonical
 from dcpflow.records.calls import Call
-from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
-from dcpflow.stages.replay import replays
+from dcpflow.records.episodes import EpisodeKey
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
 
-SEAL = "sha256:" + "5" * 64
-KEY = EpisodeKey("challengers", 101, "withheld")
 LIMITS = {"experiments": 4, "candidates": 1, "candidate_bytes": 1000, "bad_messages": 8}
 LOST = Call(canonical.digest(b"asked"), 0, "transport", "", 0, 0, 0, "")
 ANSWERED = Call(canonical.digest(b"asked"), 200, "", "small-1", 10, 0, 5, canonical.digest(b"answered"))
 SAYS_THREE_THINGS = "ask('experiment', candidate='plan'); commit(); ask('finish')"
-
-
-class Killed(Exception):
-    """Stands for SIGKILL: nothing after it runs."""
 
 
 @pytest.fixture
@@ -50,27 +47,6 @@ def laboratory(audit_copy: Audit, write_agent: Callable[[str], LaunchSpec]) -> L
     )
 
 
-def killed_after(monkeypatch: pytest.MonkeyPatch, lab: Laboratory, audit: Audit, heard: int) -> None:
-    """Run the episode and kill its job once it has heard so many lines."""
-    hear = Channel.hear
-
-    def hear_until(channel: Channel, line: bytes) -> tuple[bytes, bool]:
-        if channel.usage["messages"] == heard:
-            raise Killed
-        return hear(channel, line)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Channel, "hear", hear_until)
-        settle(lambda: lab, audit.job.store, KEY, SEAL)
-    holder = max(audit.job.store.folder(KEY).glob("holder-*.json"))
-    holder.chmod(0o644)
-    holder.write_bytes(holder.read_bytes().replace(b'"pid":', b'"pid":9999999,"was":'))
-
-
-def settled(lab: Laboratory, audit: Audit) -> EpisodeRecord:
-    return EpisodeRecord.from_bytes(settle(lambda: lab, audit.job.store, KEY, SEAL), "here")
-
-
 @pytest.mark.parametrize(
     ("heard", "outcome", "usage"),
     [(0, "artifact", (1, 1)), (1, "unresolved", (1, 0)), (2, "artifact", (1, 1))],
@@ -84,22 +60,41 @@ def test_what_was_said_before_the_kill_stands(
     outcome: str,
     usage: tuple[int, int],
 ) -> None:
-    killed_after(monkeypatch, laboratory, audit_copy, heard)
+    kill_after(monkeypatch, laboratory, audit_copy, heard)
     record = settled(laboratory, audit_copy)
     assert record.outcome == outcome
     assert (record.usage["experiments"], record.usage["commits"]) == usage
     assert record.usage["messages"] == (heard or 3), "it is started again only where it had not acted"
-    lines = [json.loads(line) for line in laboratory.objects.get(record.transcript).splitlines()]
-    assert [line["from"] for line in lines] == ["harness", *["agent", "harness"] * record.usage["messages"]]
-    assert replays(laboratory.bench, record, lines)
+    said = [line["from"] for line in lines(laboratory, record)]
+    assert said == ["harness", *["agent", "harness"] * record.usage["messages"]]
+    assert replayed(laboratory, record)
 
 
 def test_a_built_in_agent_does_the_same_again(
     monkeypatch: pytest.MonkeyPatch, laboratory: Laboratory, audit_copy: Audit
 ) -> None:
     lab = replace(laboratory, bench=audit_copy.job.bench)
-    killed_after(monkeypatch, lab, audit_copy, 1)
+    kill_after(monkeypatch, lab, audit_copy, 1)
     assert settled(lab, audit_copy).usage["messages"] == 3
+
+
+def test_what_a_target_run_was_shown_of_the_web_stands_and_is_not_fetched_again(
+    monkeypatch: pytest.MonkeyPatch,
+    laboratory: Laboratory,
+    audit_copy: Audit,
+    write_agent: Callable[[str], LaunchSpec],
+) -> None:
+    versions = iter(("as it was", "as it is by now"))
+    answers = (Answer("http://sqlite-notes.test/", "200 OK", [], b"body"),)
+    monkeypatch.setattr(live_web, "fetched", lambda *_: Fetched(200, "text/plain", next(versions), answers))
+    target = EpisodeKey("target", 101, "target")
+    reads = "ask('web_fetch', url='http://sqlite-notes.test/'); commit(); ask('finish')"
+    lab = replace(laboratory, spec=write_agent(reads))
+    kill_after(monkeypatch, lab, audit_copy, 1, target)
+    record = settled(lab, audit_copy, target)
+    assert record.outcome == "unresolved"
+    assert json.loads(lines(lab, record)[2]["line"])["page"]["text"] == "as it was"
+    assert replayed(lab, record)
 
 
 def ended(*calls: Call, messages: int, **more: bool) -> tuple[str, str]:

@@ -40,6 +40,7 @@ USD_PER_CALL = 0.11
 USD_OF_A_STRANGER = 0.00011
 CORE = {"claim": {"grade": "core"}, "design": FEWEST["design"]}
 EPISODES = 1 + 2 + 1
+HIGHER = {"thresholds": {"gate1": {"delta_min": 0.6}}}
 FAULTS: dict[str, Played] = {
     "rate_limited": answering({"error": {"message": "slow down"}}, 429, Retry_After="0.01"),
     "server_error": answering({"error": {"message": f"we are down, {KEY}"}}, 500),
@@ -180,7 +181,9 @@ def test_a_fault_in_every_fifth_call_costs_its_own_episode_and_the_audit_ends(
     assert holding(audit, KEY) == []
 
 
-def test_a_program_asks_its_model_through_the_door(chatting: Callable[..., Audit]) -> None:
+def test_a_program_asks_its_model_through_the_door(
+    chatting: Callable[..., Audit], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with researching() as model:
         audit = chatting(model, core=True)
         (audit.folder / "agents").mkdir()
@@ -189,6 +192,9 @@ def test_a_program_asks_its_model_through_the_door(chatting: Callable[..., Audit
         program = {"command": ["{python}", "-I", "/agent/asker.py", "{model}"], "files": ["agents/asker.py"]}
         audit.change(settings | {"agent": settings["agent"] | {"kind": "command", "program": program}})
         audit.finish("--resources", "api=2")
+        monkeypatch.delenv("A_KEY_OF_OURS")
+        audit.change(yaml.safe_load((audit.folder / CHANGE).read_text("utf-8")) | HIGHER)
+        assert sorted(audit.finish().rules) == ["decide", "register"], "to decide again takes no key"
     assert model.keys == {f"Bearer {KEY}"}
     assert [(call["model"], call["fault"], call["input_tokens"]) for call in calls(audit)] == [
         (MODEL, "", 100_000)

@@ -162,6 +162,8 @@ def _of_file(path: Path) -> str:
 
 
 def _of_bytes(path: Path) -> str:
+    if not path.is_file():  # a FIFO would be waited for
+        raise UsageError(f"the agent is given something that is no file: {path}", "Mount files and folders alone")
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

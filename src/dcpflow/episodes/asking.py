@@ -20,7 +20,7 @@ from dcpflow.episodes.session import Session
 from dcpflow.episodes.timing import Allotted
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical
-from dcpflow.records.calls import Call, call_of, foreign
+from dcpflow.records.calls import Call, call_of, fault_of, foreign, of_the_account
 
 FIRST_WAIT_SECONDS: Final = 1.0
 LONGEST_WAIT_SECONDS: Final = 60.0
@@ -28,12 +28,6 @@ ERROR_KEPT: Final = 1_000
 MALFORMED: Final = "malformed"
 WAITED_OUT: Final = frozenset({"rate_limited", "server_error"})
 """Faults after which the same is asked again later."""
-
-OF_THE_ACCOUNT: Final = frozenset({401, 402})
-"""Statuses that say nothing of the episode: the key is not known, or there is no money left."""
-
-NO_MONEY: Final = b'"insufficient_quota"'
-"""With 429, OpenAI's word for the latter: to wait does not help."""
 
 _JOURNAL: Final = "the attempt's journal"
 
@@ -209,7 +203,7 @@ class Asking:
         data = self._without_key(heard.body) if len(heard.body) <= MAX_BYTES else b""
         if data:
             self._session.objects.put(data)
-        tried = self._read(request, heard.status, heard.fault or _fault_of(heard.status), data, heard.retry_after)
+        tried = self._read(request, heard.status, heard.fault or fault_of(heard.status), data, heard.retry_after)
         noted = {"call": asdict(tried.call), "seconds": self._time.spent, "retry_after": heard.retry_after}
         self._session.journal.add(noted)
         if tried.call.fault:
@@ -241,7 +235,7 @@ class Asking:
             else:
                 counts = (answer.input_tokens, answer.cached_tokens, answer.output_tokens)
                 return _Tried(Call(request, status, "", answer.model, *counts, response), answer)
-        account = status in OF_THE_ACCOUNT or (status == 429 and NO_MONEY in data)
+        account = of_the_account(status, data)
         return _Tried(Call(request, status, fault, "", 0, 0, 0, response), None, retry_after, account)
 
     def _without_key(self, body: bytes) -> bytes:
@@ -253,12 +247,3 @@ class Asking:
         text = plain.decode("utf-8", "replace")
         redacted = self._api.redacted(text)
         return body if redacted == text else redacted.encode()
-
-
-def _fault_of(status: int) -> str:
-    """What an answer's status says of the call."""
-    if 200 <= status < 300:
-        return ""
-    if status == 429:
-        return "rate_limited"
-    return "server_error" if status >= 500 else "refused"

@@ -11,7 +11,7 @@ from dcpflow.episodes.asking import Asking, CannotGoOn
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.session import Session
-from dcpflow.episodes.timing import Allotted, Clock
+from dcpflow.episodes.timing import Allotted, Clock, departure
 
 
 def chat(
@@ -104,14 +104,7 @@ class _Conversation:
         asked = self._time.now
         reply, is_experiment = self._channel.hear(line)
         if is_experiment and not self.asking.recalls:
-            self._time.pause(self._delayed(asked) - self._time.now)
+            leaves, late = departure(asked, self._time.now, self._limits["reply_delay_ms"])
+            self.late_replies += late
+            self._time.pause(leaves - self._time.now)
         return "" if self._channel.finished else dialogue.reply_text(reply)
-
-    def _delayed(self, asked: float) -> float:
-        """When an experiment's reply leaves: as for any agent, at the next multiple of the registered time."""
-        step = self._limits["reply_delay_ms"] / 1000
-        if not step:
-            return asked
-        steps = int((self._time.now - asked) / step) + 1
-        self.late_replies += steps > 1
-        return asked + steps * step

@@ -25,9 +25,10 @@ from dcpflow.agents.launch import MCP, MODEL, LaunchSpec
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.episode import earlier_calls
 from dcpflow.episodes.keeper import Keeper
-from dcpflow.episodes.runner import HEARTBEAT_SECONDS, Aside, Ending, Surroundings, converse
+from dcpflow.episodes.runner import Aside, Ending, Surroundings, converse
 from dcpflow.episodes.sandbox import Isolation
 from dcpflow.episodes.session import Session
+from dcpflow.episodes.timing import HEARTBEAT_SECONDS
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records.calls import Call, call_of
 
@@ -205,12 +206,6 @@ class ModelDoor(Door):
         super().__init__()
         from dcpflow.episodes.model_door import keep  # noqa: PLC0415 - HTTP and TLS: where there is such a door
 
-        key = session.api.key
-        if key and (not key.isascii() or not key.isprintable() or set(key) & set(' "\\')):
-            raise UsageError(
-                "the API key cannot be sent: it holds a blank, a line break, a quotation mark or a rare letter",
-                "Set the environment variable that agent.model.key_variable names to the key alone",
-            )
         self._session = session
         self._channel = channel
         self._waiting = b""

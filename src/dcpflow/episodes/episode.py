@@ -25,6 +25,7 @@ from dcpflow.records.calls import Call
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
+from dcpflow.records.journal import Journal
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
 from dcpflow.tasks.base import Task
@@ -103,10 +104,13 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
     key, bench = claim.key, lab.bench
     drawn = plan.draw(bench.draws, key.stage, key.slot)
     started, clock = time.time(), time.monotonic()
-    with Arm(bench, key, claim.still_here) as arm, _reading(lab, key, claim.still_here) as web:
+    # a built-in agent does the same again if it is started again, so that nothing has to be kept for that
+    again = bench.contract.config("agent")["kind"] == "builtin"
+    journal = None if again else claim.journal()
+    with Arm(bench, key, claim.still_here) as arm, _reading(lab, key, claim.still_here, journal) as web:
         channel = Channel(arm.policy, bench.limits, web)
         first = hello(bench.task, bench.draws, key, bench.limits, lab.history, bench.web, lab.packet)
-        ending = _conversation(lab, claim, channel, first)
+        ending = _conversation(lab, claim.still_here, channel, first, journal)
     if ending.killed:
         raise EvidenceError(
             f"the sandbox of {key} was killed from outside (out of memory, or by somebody)",
@@ -152,20 +156,24 @@ def _run(lab: Laboratory, claim: Claim, prior_seal: str, replacement_of: str, st
     return claim.commit(record, aside, archive)
 
 
-def _conversation(lab: Laboratory, claim: Claim, channel: Channel, first: dict[str, Any]) -> Ending:
-    """Speak with the agent of the registered kind, until one side ends it.
+def _conversation(
+    lab: Laboratory,
+    heartbeat: Callable[[], None],
+    channel: Channel,
+    first: dict[str, Any],
+    journal: Journal | None,
+) -> Ending:
+    """Speak with the agent, until one side ends it.
 
-    A built-in agent does the same again if it is started again. Of any other, what was said stands: where a killed job
-    has left it in the middle, a chat goes on, and all others end with what they had said.
+    Of an agent with a journal what was said stands: where a killed job has left it in the middle, a chat goes on, and
+    all others end with what they had said.
     """
-    agent = lab.bench.contract.config("agent")
-    limits, isolation, spec = lab.bench.limits, lab.isolation, lab.spec
-    if agent["kind"] == "builtin":
+    agent, spec = lab.bench.contract.config("agent"), lab.spec
+    if journal is None:
         assert spec is not None
-        return converse(isolation, spec, limits, channel, first, claim.still_here)
-    journal = claim.journal()
+        return converse(lab.isolation, spec, lab.bench.limits, channel, first, heartbeat)
     session = Session(
-        heartbeat=claim.still_here,
+        heartbeat=heartbeat,
         journal=journal,
         objects=lab.objects,
         seed=first["seed"],
@@ -173,18 +181,40 @@ def _conversation(lab: Laboratory, claim: Claim, channel: Channel, first: dict[s
         model=agent.get("model"),
         api=lab.api,
     )
+    if spec is not None:
+        if heard := [base64.b64decode(entry["heard"]) for entry in journal.earlier if "heard" in entry]:
+            return _closed(session, channel, first, heard)
+        channel.remember = lambda line: journal.add({"heard": base64.b64encode(line).decode()})
+    return speak(session, lab.isolation, spec, lab.bench.limits, channel, first)
+
+
+def speak(
+    session: Session,
+    isolation: Isolation,
+    spec: LaunchSpec | None,
+    limits: Mapping[str, int],
+    channel: Channel,
+    first: dict[str, Any],
+) -> Ending:
+    """Speak with an agent of any kind from the first message on, until one side ends it.
+
+    Args:
+        session: the attempt.
+        isolation: where to start it.
+        spec: what to start; None for a model elsewhere.
+        limits: the registered limits.
+        channel: the conversation's state; holds all that was said when this returns.
+        first: the first message.
+    """
     if spec is None:
         from dcpflow.episodes.chat import chat  # noqa: PLC0415 - clients of APIs take long to load
 
         return chat(session, limits, channel, first)
-    if heard := [base64.b64decode(entry["heard"]) for entry in journal.earlier if "heard" in entry]:
-        return _closed(session, channel, first, heard)
-    channel.remember = lambda line: journal.add({"heard": base64.b64encode(line).decode()})
     if spec.doors:
         from dcpflow.episodes.doors import converse_with_doors  # noqa: PLC0415 - likewise
 
         return converse_with_doors(session, isolation, spec, limits, channel, first)
-    return converse(isolation, spec, limits, channel, first, claim.still_here)
+    return converse(isolation, spec, limits, channel, first, session.heartbeat)
 
 
 def _closed(session: Session, channel: Channel, first: dict[str, Any], heard: list[bytes]) -> Ending:
@@ -203,7 +233,9 @@ def earlier_calls(session: Session) -> tuple[Call, ...]:
 
 
 @contextmanager
-def _reading(lab: Laboratory, key: EpisodeKey, waiting: Callable[[], None]) -> Iterator[Recorder | Recorded | None]:
+def _reading(
+    lab: Laboratory, key: EpisodeKey, waiting: Callable[[], None], journal: Journal | None
+) -> Iterator[Recorder | Recorded | None]:
     """The live Web for the target run, the recorded one for all others, none where none is registered."""
     rules = lab.bench.web
     if rules is None:
@@ -211,7 +243,7 @@ def _reading(lab: Laboratory, key: EpisodeKey, waiting: Callable[[], None]) -> I
     elif plan.STAGES[key.stage].live_web:
         from dcpflow.episodes.live_web import live  # noqa: PLC0415 - TLS and all else of the gateway: one job's alone
 
-        with live(rules, lab.objects, waiting) as recorder:
+        with live(rules, lab.objects, waiting, journal) as recorder:
             yield recorder
     else:
         yield Recorded(rules, lab.packet)

@@ -27,7 +27,7 @@ from dcpflow.episodes import model_api
 from dcpflow.episodes.model_api import Answer, Endpoint
 from dcpflow.episodes.session import Session
 from dcpflow.records import canonical
-from dcpflow.records.calls import TRANSPORT, Call
+from dcpflow.records.calls import TRANSPORT, Call, fault_of, of_the_account
 
 REQUEST_BYTES: Final = 32 << 20
 ANSWER_BYTES: Final = 64 << 20
@@ -45,9 +45,6 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 EVENT_STREAM: Final = "text/event-stream"
 NOTHING_DONE: Final = frozenset({"rate_limited", "server_error", "refused"})
 """Faults with which the API says that it has not carried out a call."""
-OF_THE_ACCOUNT: Final = frozenset({401, 402})
-"""Answers to the key, and so to nothing that the agent has said."""
-
 MODEL_CALLS, EPISODE_TOKENS, MAX_USD, ENDED = "model_calls", "episode_tokens", "max_usd", "ended"
 REFUSED: Final = {
     MODEL_CALLS: "all calls of this episode are used",
@@ -142,7 +139,7 @@ class Ledger:
             self._tokens += call.tokens
             self.spent += self.session.api.prices.of_call(call)
             self._record(call, body)
-            if call.status in OF_THE_ACCOUNT:
+            if of_the_account(call.status, body):
                 self._tell({"account": call.status})
 
     def refuse(self, status: int, body: bytes) -> None:
@@ -385,8 +382,7 @@ class _Handler(BaseHTTPRequestHandler):
         return sent
 
     def _without_key(self, data: bytes) -> bytes:
-        key = self.server.session.api.key.encode()
-        return data.replace(key, b"[key]") if key else data
+        return self.server.session.api.redacted_bytes(data)
 
     def _body(self) -> bytes | None:
         """The request's body; None where it was refused already, or does not come."""
@@ -482,11 +478,7 @@ class _Listener:
 def _fault_of(status: int, headers: Mapping[str, str]) -> str:
     if headers.get("content-encoding", "identity") != "identity" or 300 <= status < 400:
         return "malformed"
-    if status == 429:
-        return "rate_limited"
-    if status >= 500:
-        return "server_error"
-    return "" if 200 <= status < 300 else "refused"
+    return fault_of(status)
 
 
 def _handed_back(headers: Mapping[str, str], session: Session) -> dict[str, str]:

@@ -52,15 +52,10 @@ class Provider:
         heartbeat: called every few seconds while an answer is awaited.
 
     Raises:
-        UsageError: its client is not installed, or the key is none that can be sent.
+        UsageError: its client is not installed.
     """
 
     def __init__(self, model: Mapping[str, Any], key: str, heartbeat: Callable[[], None]) -> None:
-        if not key.isascii() or not key.isprintable() or set(key) & set(' "\\'):
-            raise UsageError(
-                "the API key cannot be sent: it holds a blank, a line break, a quotation mark or a rare letter",
-                "Set the environment variable that agent.model.key_variable names to the key alone",
-            )
         openai = model["api"] == "openai"
         try:
             if openai:

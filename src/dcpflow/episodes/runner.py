@@ -18,6 +18,7 @@ from dcpflow.agents.launch import LaunchSpec
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.running import Running
 from dcpflow.episodes.sandbox import Isolation
+from dcpflow.episodes.timing import HEARTBEAT_SECONDS, departure
 from dcpflow.episodes.watch import look, look_back
 from dcpflow.episodes.workspace import NOTHING_LEFT, Workspace, read_back
 from dcpflow.records.calls import Call
@@ -27,7 +28,6 @@ LOOK_SECONDS = 0.1
 SHORT_SECONDS = 0.002
 CPU_TIME_IS_UP = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
 STDERR_KEPT = 4096
-HEARTBEAT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,22 +286,13 @@ class _Conversation:
         del self._heard[: end + 1]
         asked = time.monotonic()
         reply, is_experiment = self._channel.hear(line)
-        self._reply_at = self._delayed(asked) if is_experiment else asked
+        self._reply_at = asked
+        if is_experiment:
+            self._reply_at, late = departure(asked, time.monotonic(), self._limits["reply_delay_ms"])
+            self._late += late
         self._reply = memoryview(reply)
         self._look_after()
         return True
-
-    def _delayed(self, asked: float) -> float:
-        """When an experiment's reply leaves: a registered time after it was asked for, whatever the arm had to do.
-
-        One that was not ready by then goes out at the next multiple of that time.
-        """
-        step = self._limits["reply_delay_ms"] / 1000
-        if not step:
-            return asked
-        steps = int((time.monotonic() - asked) / step) + 1
-        self._late += steps > 1
-        return asked + steps * step
 
     def _send_what_is_due(self) -> None:
         """Write to the agent as much as it takes; one that is gone is found out by its pipe."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dcpflow.errors import UsageError
 from dcpflow.records.calls import Call, Prices
 from dcpflow.records.journal import Journal
 from dcpflow.records.objects import ObjectStore
@@ -45,6 +46,9 @@ class Api:
         max_usd: most that one episode may cost, or None.
         requests_per_minute: this job's share of the registered rate.
         pace: when this job has called last, in whichever episode.
+
+    Raises:
+        UsageError: the key is none that can be sent.
     """
 
     key: str = field(default="", repr=False)
@@ -53,9 +57,20 @@ class Api:
     requests_per_minute: float = 600.0
     pace: Pace = field(default_factory=Pace, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if not self.key.isascii() or not self.key.isprintable() or set(self.key) & set(' "\\'):
+            raise UsageError(
+                "the API key cannot be sent: it holds a blank, a line break, a quotation mark or a rare letter",
+                "Set the environment variable that agent.model.key_variable names to the key alone",
+            )
+
     def redacted(self, text: str) -> str:
         """Text of the provider's or the agent's, without the key."""
         return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
+
+    def redacted_bytes(self, data: bytes) -> bytes:
+        """The same of bytes."""
+        return data.replace(self.key.encode(), b"[key]") if len(self.key) >= SECRET else data
 
 
 @dataclass(frozen=True)

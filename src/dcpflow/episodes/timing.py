@@ -6,7 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dcpflow.episodes.runner import HEARTBEAT_SECONDS
+HEARTBEAT_SECONDS = 5.0
+
+
+def departure(asked: float, now: float, delay_ms: float) -> tuple[float, bool]:
+    """When an experiment's reply leaves, whatever the arm had to do, and whether that is late.
+
+    Args:
+        asked: when it was asked for, in seconds.
+        now: when the reply is ready.
+        delay_ms: the registered time after which it leaves; one that was not ready by then leaves at the next multiple.
+    """
+    step = delay_ms / 1000
+    if not step:
+        return asked, False
+    steps = int((now - asked) / step) + 1
+    return asked + steps * step, steps > 1
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,30 @@ FAULTS: Final = ("", TRANSPORT, "timeout", "rate_limited", "server_error", "refu
 not carry out; an answer that is none."""
 
 
+OF_THE_ACCOUNT: Final = frozenset({401, 402})
+NO_MONEY: Final = b'"insufficient_quota"'
+"""With 429, OpenAI's word for it: to wait does not help."""
+
+
+def fault_of(status: int) -> str:
+    """What the status of an HTTP answer says of a call; empty where it was carried out."""
+    if 200 <= status < 300:
+        return ""
+    if status == 429:
+        return "rate_limited"
+    return "server_error" if status >= 500 else "refused"
+
+
+def of_the_account(status: int, body: bytes) -> bool:
+    """Whether an answer says nothing of the episode: the key is not known, or there is no money left.
+
+    Args:
+        status: of the HTTP answer.
+        body: of it.
+    """
+    return status in OF_THE_ACCOUNT or (status == 429 and NO_MONEY in body)
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to the API of a model, tried once.

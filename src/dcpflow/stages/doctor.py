@@ -20,8 +20,8 @@ from dcpflow.agents import launch_spec
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import policies
 from dcpflow.episodes.channel import Channel
-from dcpflow.episodes.episode import hello
-from dcpflow.episodes.runner import Ending, converse
+from dcpflow.episodes.episode import hello, speak
+from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.sandbox import Isolation, refuse_mounted
 from dcpflow.episodes.session import Api, Session
 from dcpflow.episodes.web import Recorded
@@ -265,16 +265,7 @@ def _answers(audit: Workflow, isolation: Isolation, folder: Path, api: Api) -> t
         model=model | {"calls": min(model["calls"], CALLS[agent["kind"]])} if model else None,
         api=api,
     )
-    spec = launch_spec(agent)
-    if spec is None:
-        from dcpflow.episodes.chat import chat  # noqa: PLC0415 - clients of APIs take long to load
-
-        return channel, chat(session, limits, channel, first)
-    if spec.doors:
-        from dcpflow.episodes.doors import converse_with_doors  # noqa: PLC0415 - likewise
-
-        return channel, converse_with_doors(session, isolation, spec, limits, channel, first)
-    return channel, converse(isolation, spec, limits, channel, first, session.heartbeat)
+    return channel, speak(session, isolation, launch_spec(agent), limits, channel, first)
 
 
 def _why(channel: FirstTurn, ending: Ending, api: Api) -> str:

@@ -32,7 +32,7 @@ def describe(audit: Workflow, cores: str) -> str:
         UsageError: the registered isolation cannot be had here, or the task, its data, the agent or the nonce is not
             there.
     """
-    audit.require_all()
+    audit.require_task()
     design, config = audit.parts["design"], audit.config
     counts = {stage: plan.slots(stage, design) for stage in audit.stages if not plan.STAGES[stage].replaces}
     episodes = sum(count * len(plan.STAGES[stage].arms) for stage, count in counts.items())

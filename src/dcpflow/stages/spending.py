@@ -117,10 +117,10 @@ def require_key(config: Config) -> None:
     """See that the API key is there, before any job begins.
 
     Raises:
-        UsageError: the registered model needs one, and it is not in the environment.
+        UsageError: the registered model needs one, and it is not in the environment, or is none that can be sent.
     """
     if config.agent.model is not None:
-        _key(config.agent.model.key_variable)
+        Spending.of(config, at_once=1).api()
 
 
 def _key(variable: str | None) -> str:

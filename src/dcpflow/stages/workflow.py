@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
@@ -17,6 +17,9 @@ from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
 from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
+
+OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "costs", "decide", "report"})
+"""Rules that do not open the task."""
 
 
 @dataclass(frozen=True)
@@ -170,14 +173,21 @@ class Workflow:
         budget = self.config.budget.model_dump(mode="json")
         return canonical.encode({name: value for name, value in budget.items() if not name.startswith("max")}).decode()
 
-    def require_all(self) -> None:
+    def require_for(self, rules: Collection[str]) -> None:
         """See that what jobs will need is there, so that it is told before any of them has started.
+
+        To decide again takes neither: what has been recorded is enough.
+
+        Args:
+            rules: those of which jobs will run.
 
         Raises:
             UsageError: something of the task is missing, or the API key.
         """
-        self.require_task()
-        spending.require_key(self.config)
+        if not OF_RECORDS.issuperset(rules):
+            self.require_task()
+        if any(rule.startswith(("run_", "replace_")) for rule in rules):
+            spending.require_key(self.config)
 
     def tell_jobs(self, at_once: int) -> None:
         """Write down what they may spend.

@@ -80,6 +80,10 @@ def test_a_program_of_the_user_s_is_part_of_the_contract_with_all_that_it_is_giv
     assert len(seen) == 7
     os.utime(installed / "lib" / "one", (1, 1))
     assert canonical.digest_of(agent_sources(agent)) in seen, "times tell nothing"
+    os.mkfifo(installed / "pipe")
+    with pytest.raises(UsageError, match="something that is no file"):
+        agent_sources(agent)
+    (installed / "pipe").unlink()
     (tmp_path / "mine.py").unlink()
     with pytest.raises(UsageError, match=r"agent.program.files: mine.py is not there"):
         agent_sources(agent)

@@ -84,3 +84,20 @@ def test_a_call_that_failed_is_answered_by_nobody() -> None:
     assert calls.lost([ANSWERED, LOST])
     assert not calls.lost([LOST, ANSWERED])
     assert not calls.lost([])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "fault", "of_the_account"),
+    [
+        (200, b"{}", "", False),
+        (401, b"{}", "refused", True),
+        (402, b"{}", "refused", True),
+        (404, b"{}", "refused", False),
+        (429, b'{"error": {"code": "slow_down"}}', "rate_limited", False),
+        (429, b'{"error": {"code": "insufficient_quota"}}', "rate_limited", True),
+        (529, b"", "server_error", False),
+    ],
+)
+def test_what_a_status_says(status: int, body: bytes, fault: str, of_the_account: bool) -> None:
+    assert calls.fault_of(status) == fault
+    assert calls.of_the_account(status, body) is of_the_account

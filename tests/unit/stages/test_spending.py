@@ -69,6 +69,9 @@ def test_the_key_comes_from_the_environment_and_is_written_nowhere(
     monkeypatch.delenv("A_KEY_OF_OURS", raising=False)
     with pytest.raises(UsageError, match="A_KEY_OF_OURS is empty or not set"):
         spending.require_key(audit)
+    monkeypatch.setenv("A_KEY_OF_OURS", "sk canary")
+    with pytest.raises(UsageError, match="cannot be sent"):
+        spending.require_key(audit)
     monkeypatch.setenv("A_KEY_OF_OURS", "sk-canary")
     spending.require_key(audit)
     spending.write(tmp_path, audit, 4)
