@@ -159,8 +159,7 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
         "outcome": outcome,
         "infrastructure_independent": lost and not record.usage["messages"],
     }
-    # an artifact of a model that is not registered is scored, and is nobody's result
-    row = view.score_of(episode) if outcome is Outcome.ARTIFACT else None
+    row = view.score_of(episode)
     if row is not None:
         result["validity"] = Validity(row.validity)
         result["artifact_digest"] = _presented(row.artifact, record.draw["presentation"])

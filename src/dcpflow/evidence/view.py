@@ -128,8 +128,12 @@ class AuditView:
         return self.packets.get(self.target.record.packet, Packet())
 
     def score_of(self, episode: Episode) -> ScoreRow | None:
-        """The score of the episode's best candidate: the first valid one with the highest mean, else the last."""
-        return self._scored.get(episode.digest)
+        """The score of the episode's best candidate: the first valid one with the highest mean, else the last.
+
+        None where the episode came to something else: what a model committed that is not registered is scored too, and
+        is nobody's result.
+        """
+        return self._scored.get(episode.digest) if episode.record.outcome == "artifact" else None
 
     def own_score(self, role: str, stage: str, slot: int) -> ScoreRow | None:
         """The valid score of the task's ``baseline`` or ``known_solution`` on a slot's instance."""

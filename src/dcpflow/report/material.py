@@ -70,13 +70,15 @@ class Material:
         return [row for row in self.tables["episodes"] if row["stage"] == stage]
 
     def best(self) -> dict[str, Row]:
-        """By record, the score of its best candidate: the first valid one with the highest mean, else the last.
+        """By record, the score of its best candidate: the first valid one with the highest mean, else the last. An
+        episode that came to something else than an artifact has none.
 
         Each with ``score``, the mean over its sealed units (None unless it is valid), ``validity`` and ``artifact``.
         """
+        counted = {row["record"] for row in self.tables["episodes"] if row["outcome"] == "artifact"}
         candidates: dict[tuple[str, int], list[Row]] = {}
         for row in self.tables["scores"]:
-            if row["role"] == "candidate":
+            if row["role"] == "candidate" and row["record"] in counted:
                 candidates.setdefault((row["record"], row["number"]), []).append(row)
         found: dict[str, Row] = {}
         for (record, _), units in candidates.items():

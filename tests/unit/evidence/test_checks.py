@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dcpflow.evidence import checks
+from dcpflow.evidence import checks, decision, rows
 from dcpflow.protocol.model import InconclusiveClass, Status
 from dcpflow.records import canonical
 from dcpflow.records.calls import Call
@@ -524,6 +524,25 @@ def test_grade_core_asks_for_none_of_the_evidence_checks(convincing_core: Case) 
 def test_answers_of_registered_models_pass(convincing: Case, at: At) -> None:
     check = with_a_model(convincing, at("pairs", 2, "neutral"), "small-1").checks["models_registered"]
     assert (check.result, check.reason[:12]) == ("pass", "334 answers "[:12])
+
+
+def test_a_control_that_another_model_solved_is_no_success(convincing: Case, at: At) -> None:
+    chosen = at("controls", 2)
+    case = with_a_model(convincing, chosen, "large-1")
+    before = decision.document(case.outcome)["controls"]
+    case = case.with_record_fields(chosen, outcome="execution_contract_violation")
+    after = decision.document(case.outcome)["controls"]
+    assert (before["successes"], after["successes"]) == (45, 44)
+    row = next(row for row in rows.all_rows(case.view, case.episode_facts)["controls"] if row["slot"] == 2)
+    assert (row["artifact"], row["score"]) == ("", None)
+
+
+def test_a_claim_that_is_another_model_s_is_not_certified(convincing: Case, at: At) -> None:
+    chosen = at("target", 1)
+    case = with_a_model(convincing, chosen, "large-1")
+    case = case.with_record_fields(chosen, outcome="execution_contract_violation")
+    core = case.outcome.decision.core
+    assert (core.status, core.inconclusive_class) == (Status.INCONCLUSIVE, InconclusiveClass.AUDIT_INCOMPLETE)
 
 
 def test_a_breach_by_another_model_is_its_episode_s_outcome_and_no_hit(convincing: Case, at: At) -> None:
