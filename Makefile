@@ -4,8 +4,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help audit demo cases test test-model check check-workflow check-code check-types check-docs lock clean environment
 
-# Where the work is done.
-CORES ?= all
+# Where the work is done: one job more than there are processors, since agents wait for their replies.
+CORES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # A file below config/cases with what differs from config/config.yaml.
 CONFIG ?=
 # The published cases to run, all by default, and a folder with files of their data sets if they cannot be downloaded.

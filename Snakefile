@@ -25,7 +25,7 @@ rule all:
     input:
         rules.decide.output,
         rules.evidence.output,
-        rules.replay_channels.output,
+        AUDIT.replays,
         AUDIT.score_files,
         AUDIT.all_receipts,
         AUDIT.packet,

@@ -22,7 +22,7 @@ rule run_challenger:
     message:
         f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage challengers --stratum {{params.stratum:q}}"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage challengers --stratum {{params.stratum:q}}"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 

@@ -10,6 +10,7 @@ rule run_control:
         f"{AUDIT.folder('controls')}/b{{batch}}.json",
     log:
         f"{LOGS}/controls/b{{batch}}.log",
+    priority: LATER
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -20,7 +21,7 @@ rule run_control:
     message:
         f"positive controls {{params.first}} to {{params.last}} of {AUDIT.count('controls')}"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage controls"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage controls"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 

@@ -9,7 +9,7 @@ rule decide:
         parts=rules.freeze_contract.output.parts + rules.register.output.parts,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
-        replay=rules.replay_channels.output,
+        replay=AUDIT.replays,
         tables=rules.evidence.output.tables,
         facts=rules.evidence.output.facts,
         manifest=rules.evidence.output.manifest,

@@ -5,17 +5,18 @@ rule replay_channels:
     input:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
-        receipts=AUDIT.all_receipts,
+        receipts=lambda wildcards: AUDIT.phase_receipts(wildcards.phase),
     output:
-        f"{RESULTS}/replay/channels.json",
+        f"{RESULTS}/replay/{{phase}}.json",
     log:
-        f"{LOGS}/replay_channels.log",
+        f"{LOGS}/replay_channels/{{phase}}.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     params:
         code=AUDIT.code("stages.replay"),
     message:
-        "replaying every channel: were agents told what the registered policies say?"
+        "replaying the channels of {wildcards.phase}: were agents told what the registered policies say?"
     shell:
         f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
@@ -45,7 +46,7 @@ rule evidence:
         packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
-        replay=rules.replay_channels.output,
+        replay=AUDIT.replays,
     output:
         tables=expand(
             f"{RESULTS}/evidence/{{table}}.parquet",

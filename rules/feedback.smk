@@ -12,6 +12,7 @@ rule run_pair:
         f"{AUDIT.folder('pairs')}/b{{batch}}.json",
     log:
         f"{LOGS}/pairs/b{{batch}}.log",
+    priority: SOON
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -22,7 +23,7 @@ rule run_pair:
     message:
         f"feedback pairs {{params.first}} to {{params.last}} of {AUDIT.count('pairs')}, truthful and neutral"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage pairs"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage pairs"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -35,6 +36,7 @@ rule run_null_pair:
         f"{AUDIT.folder('null_pairs')}/b{{batch}}.json",
     log:
         f"{LOGS}/null_pairs/b{{batch}}.log",
+    priority: SOON
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -45,7 +47,7 @@ rule run_null_pair:
     message:
         f"null pairs {{params.first}} to {{params.last}} of {AUDIT.count('null_pairs')}, two channels without information"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage null_pairs"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage null_pairs"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -58,6 +60,7 @@ rule run_misled_null:
         f"{AUDIT.folder('misled_nulls')}/b{{batch}}.json",
     log:
         f"{LOGS}/misled_nulls/b{{batch}}.log",
+    priority: SOON
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -68,7 +71,7 @@ rule run_misled_null:
     message:
         f"misled null episodes {{params.first}} to {{params.last}} of {AUDIT.count('misled_nulls')}"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage misled_nulls"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage misled_nulls"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -86,6 +89,7 @@ rule replace_pair:
         f"{AUDIT.folder('pair_replacements')}/b{{batch}}.json",
     log:
         f"{LOGS}/pair_replacements/b{{batch}}.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -95,7 +99,7 @@ rule replace_pair:
     message:
         f"replacement {{params.slot}} of at most {AUDIT.count('pair_replacements')} feedback pairs, if one was lost"
     shell:
-        f"{PYTHON} -m dcpflow run-replacement {JOB} --stage pair_replacements"
+        f"{PYTHON} scripts/run_replacement.py {JOB} --stage pair_replacements"
         " --slot {params.slot} --output {output:q} --earlier {input.earlier:q} > {log:q} 2>&1"
 
 
@@ -110,6 +114,7 @@ rule replace_null_pair:
         f"{AUDIT.folder('null_pair_replacements')}/b{{batch}}.json",
     log:
         f"{LOGS}/null_pair_replacements/b{{batch}}.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -119,7 +124,7 @@ rule replace_null_pair:
     message:
         f"replacement {{params.slot}} of at most {AUDIT.count('null_pair_replacements')} null pairs, if one was lost"
     shell:
-        f"{PYTHON} -m dcpflow run-replacement {JOB} --stage null_pair_replacements"
+        f"{PYTHON} scripts/run_replacement.py {JOB} --stage null_pair_replacements"
         " --slot {params.slot} --output {output:q} --earlier {input.earlier:q} > {log:q} 2>&1"
 
 
@@ -132,6 +137,7 @@ rule score_pairs:
         f"{RESULTS}/scores/pairs.json",
     log:
         f"{LOGS}/score_pairs.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     threads: SCORING_THREADS

@@ -18,7 +18,7 @@ rule run_target:
     message:
         "target run: the research whose outcome is claimed"
     shell:
-        f"{PYTHON} -m dcpflow run-slots {JOB} --stage target --first 1 --last 1 --output {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage target --first 1 --last 1 --output {{output:q}} > {{log:q}} 2>&1"
 
 
 rule score_target:

@@ -125,7 +125,9 @@ class Audit:
         scoring.score_phase(self.job, phase, receipts, self.job.layout.scores(phase))
 
     def replay(self) -> None:
-        replay.replay_channels(self.job, self.receipts, self.job.layout.replay)
+        for phase in self.workflow.phases:
+            receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
+            replay.replay_channels(self.job, receipts, self.job.layout.replay(phase))
 
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.arguments import job, job_parser
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
@@ -75,21 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--write", action="store_true")
     how.add_argument("--check", action="store_true", help="exit 1 where a file differs from what would be written")
     command.set_defaults(run=_config_docs)
-
-    shared = job_parser(add_help=False)
-    shared.add_argument("--stage", required=True)
-    shared.add_argument("--output", type=Path, required=True)
-
-    command = commands.add_parser("run-slots", parents=[shared], help="run a batch of episodes (for the workflow)")
-    command.add_argument("--stratum", default="")
-    command.add_argument("--first", type=int, required=True)
-    command.add_argument("--last", type=int, required=True)
-    command.set_defaults(run=_run_slots)
-
-    command = commands.add_parser("run-replacement", parents=[shared], help="replace a lost pair (for the workflow)")
-    command.add_argument("--slot", type=int, required=True)
-    command.add_argument("--earlier", type=Path, nargs="+", required=True)
-    command.set_defaults(run=_run_replacement)
     return parser
 
 
@@ -617,18 +601,6 @@ def _config_docs(options: argparse.Namespace) -> int:
     for name in drifted:
         print(f"{name} is not what the model in src/dcpflow/protocol gives: run dcpflow config-docs --write")
     return 1 if drifted else 0
-
-
-def _run_slots(options: argparse.Namespace) -> None:
-    from dcpflow.stages import episodes  # noqa: PLC0415
-
-    episodes.run_slots(job(options), options.stage, options.first, options.last, options.output, options.stratum)
-
-
-def _run_replacement(options: argparse.Namespace) -> None:
-    from dcpflow.stages import episodes  # noqa: PLC0415
-
-    episodes.run_replacement(job(options), options.stage, options.slot, options.earlier, options.output)
 
 
 def _audit(options: argparse.Namespace) -> Workflow:

@@ -123,10 +123,11 @@ def test_an_episode_job_loads_nothing_heavy_while_it_runs_either(new_audit: Call
     audit.freeze_contract()
     audit.register()
     output = audit.results / "target" / "b00001-00001.json"
-    arguments = ["run-slots", *audit.workflow.job_arguments, "--stage", "target", "--first", "1", "--last", "1"]
+    script = str(LIBRARY.parents[1] / "scripts/run_slots.py")
+    arguments = [script, *audit.workflow.job_arguments, "--stage", "target", "--first", "1", "--last", "1"]
     program = (
-        "import json, sys\nfrom dcpflow.cli import main\n"
-        f"assert main({[*arguments, '--output', str(output)]!r}) == 0\n"
+        f"import json, runpy, sys\nsys.argv = {[*arguments, '--output', str(output)]!r}\n"
+        f"runpy.run_path({script!r}, run_name='__main__')\n"
         "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -44,7 +44,7 @@ def test_deleted_files_come_back_with_the_identical_decision(audit: Audit, case:
 
 
 def test_files_that_were_deleted_behind_a_standing_decision_come_back(audit: Audit) -> None:
-    names = ["registration/parts/design.json", "scores/pairs.json", "replay/channels.json", "evidence/manifest.json"]
+    names = ["registration/parts/design.json", "scores/pairs.json", "replay/challengers.json", "evidence/manifest.json"]
     for name in names:
         (audit.results / name).unlink()
     audit.finish()

@@ -631,7 +631,7 @@ class Execution(Section):
 
     results: str = Field("results", pattern=ONE_LINE, description="Folder that the run writes.")
     episodes_per_job: int = Field(
-        8,
+        24,
         ge=1,
         le=MAX_SLOTS,
         description="Episodes that one job runs after each other; 1 for slow agents.",

@@ -75,10 +75,9 @@ class Layout:
         """The Parquet tables."""
         return self.root / "evidence"
 
-    @property
-    def replay(self) -> Path:
-        """Which conversations replay under their registered channel."""
-        return self.root / "replay" / "channels.json"
+    def replay(self, phase: str) -> Path:
+        """Which conversations of one phase replay under their registered channel."""
+        return self.root / "replay" / f"{phase}.json"
 
     @property
     def decision(self) -> Path:

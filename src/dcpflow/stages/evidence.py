@@ -20,7 +20,8 @@ from dcpflow.stages.seal import commitments
 def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> None:
     """Write every table, the facts and the manifest with their digests."""
     seen = folder.load_view(job.layout, receipts, scores)
-    of_episodes, of_audit = recomputed_facts(job, seen, replay.read(job.layout.replay))
+    replayed = {record: same for phase in scores for record, same in replay.read(job.layout.replay(phase)).items()}
+    of_episodes, of_audit = recomputed_facts(job, seen, replayed)
     folder.write(job.layout, seen, of_episodes, of_audit)
 
 

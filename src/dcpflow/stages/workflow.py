@@ -119,6 +119,11 @@ class Workflow:
         """The score file of every phase."""
         return [f"{self.results}/scores/{phase}.json" for phase in self.phases]
 
+    @property
+    def replays(self) -> list[str]:
+        """The file of every phase that says which conversations replay."""
+        return [f"{self.results}/replay/{phase}.json" for phase in self.phases]
+
     @staticmethod
     def first(batch: str) -> int:
         """First slot of a batch, from its file name."""

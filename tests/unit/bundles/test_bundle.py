@@ -200,7 +200,7 @@ def test_nor_with_a_manifest_that_is_true_of_it(finished: Finished, altered: Alt
 
 def test_nothing_superfluous_goes_along(finished: Finished, altered: Alter) -> None:
     digest = canonical.digest(b"payload")[7:]
-    for name in (f"objects/{digest[:2]}/{digest[2:]}", "run.sh", "replay/channels.json", "evidence/extra.jsonl"):
+    for name in (f"objects/{digest[:2]}/{digest[2:]}", "run.sh", "replay/challengers.json", "evidence/extra.jsonl"):
         text = refusal(altered(finished.bundle, lambda members, name=name: members.update({name: b"payload"})))
         assert f"{name}: belongs to nothing that the decision rests on [superfluous]" in text
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.records import calls as records
@@ -21,6 +22,7 @@ from .model_server import MODEL, Server, calls, openai, playing
 if TYPE_CHECKING:
     from tests.conftest import Audit
 
+RUN_SLOTS = Path(__file__).parents[3] / "scripts/run_slots.py"
 TARGET = EpisodeKey("target", 1, plan.STAGES["target"].arms[0])
 SCRIPT = calls(
     [
@@ -71,7 +73,7 @@ def test_a_killed_job_s_episode_ends_with_the_record_of_an_unkilled_one(
         server.script[:] = [*SCRIPT[:answers], lambda _: job.kill()]
         audit = chat_audit(new_audit, backend, server)
         slots = ["--stage", "target", "--first", "1", "--last", "1", "--output", str(audit.receipts[0])]
-        job = subprocess.Popen([sys.executable, "-m", "dcpflow", "run-slots", *audit.workflow.job_arguments, *slots])
+        job = subprocess.Popen([sys.executable, str(RUN_SLOTS), *audit.workflow.job_arguments, *slots])
         assert job.wait() == -signal.SIGKILL
         server.script[:] = SCRIPT[answers:]
         asked = len(server.asked)

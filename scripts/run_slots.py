@@ -1,0 +1,14 @@
+"""Rules run_target, run_challenger, run_control, run_pair, run_null_pair and run_misled_null."""
+
+from pathlib import Path
+
+from dcpflow.arguments import job, job_parser, run
+from dcpflow.stages.episodes import run_slots
+
+parser = job_parser()
+parser.add_argument("--stage", required=True)
+parser.add_argument("--stratum", default="")
+parser.add_argument("--first", type=int, required=True)
+parser.add_argument("--last", type=int, required=True)
+parser.add_argument("--output", type=Path, required=True)
+run(parser, lambda given: run_slots(job(given), given.stage, given.first, given.last, given.output, given.stratum))
