@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,7 @@ def encode_rows(table: str, rows: list[Row]) -> bytes:
     def encode(value: Any) -> bytes:
         return canonical.encode(value) if isinstance(value, list) else once(value)
 
-    lines = (b"[" + b",".join(encode(row[name]) for name in columns) + b"]" for row in rows)
+    lines = (b"[" + b",".join([encode(row[name]) for name in columns]) + b"]" for row in rows)
     return b"\n".join([canonical.encode([table, columns]), *lines])
 
 
@@ -177,17 +178,17 @@ def write(path: Path, table: str, rows: list[Row], registration: str) -> str:
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
     """Rows as an Arrow table; by way of JSON, since Arrow's own conversions of Python objects import pandas first."""
     import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import json  # noqa: PLC0415
+    from pyarrow import json as arrow_json  # noqa: PLC0415
 
     declared = schema(table)
     if not rows:
         # not empty_table(), which loads pandas
         return pa.Table.from_batches([], declared)
-    lines = b"\n".join(canonical.encode(row) for row in rows)
+    lines = "\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows).encode()
     # one block, since no row may be longer than a block
-    reading = json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-    options = json.ParseOptions(explicit_schema=declared, unexpected_field_behavior="error")
-    return json.read_json(io.BytesIO(lines), reading, options)
+    reading = arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    options = arrow_json.ParseOptions(explicit_schema=declared, unexpected_field_behavior="error")
+    return arrow_json.read_json(io.BytesIO(lines), reading, options)
 
 
 def read(path: Path, table: str) -> list[Row]:

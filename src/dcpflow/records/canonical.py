@@ -33,13 +33,10 @@ def encode(value: Any) -> bytes:
         quick = _QUICK.encode(value)
     except (TypeError, ValueError):
         return rfc8785.dumps(value)  # which says what has no canonical form
-    if (
-        _NUMBER_TO_CARE_FOR.search(quick)
-        or _KEY_TO_CARE_FOR.search(quick)
-        or not (quick.isascii() or max(quick) < "\ud800")
-    ):
-        return rfc8785.dumps(value)
-    return quick.encode()
+    looks_safe = type(value) is str or not (_NUMBER_TO_CARE_FOR.search(quick) or _KEY_TO_CARE_FOR.search(quick))
+    if looks_safe and (quick.isascii() or max(quick) < "\ud800"):
+        return quick.encode()
+    return rfc8785.dumps(value)
 
 
 def digest(data: bytes) -> str:
