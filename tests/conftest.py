@@ -124,10 +124,9 @@ class Audit:
         receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
         scoring.score_phase(self.job, phase, receipts, self.job.layout.scores(phase))
 
-    def replay(self) -> None:
-        for phase in self.workflow.phases:
-            receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
-            replay.replay_channels(self.job, receipts, self.job.layout.replay(phase))
+    def replay(self, phase: str) -> None:
+        receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
+        replay.replay_channels(self.job, receipts, self.job.layout.replay(phase))
 
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)
@@ -135,10 +134,10 @@ class Audit:
     def decide(self) -> None:
         decide.decide(self.results, self.receipts, self.scores)
 
-    def conclude(self) -> None:
-        """All that follows once every episode stands: replay, scores, tables, decision."""
-        self.replay()
-        for phase in self.workflow.phases:
+    def conclude(self, *phases: str) -> None:
+        """All that follows once every episode stands: replay and scores, of some phases or all, tables, decision."""
+        for phase in phases or self.workflow.phases:
+            self.replay(phase)
             self.score(phase)
         self.tabulate()
         self.decide()

@@ -41,7 +41,7 @@ def decide_with(
             if path.parent.parent.name == "challengers":
                 path.unlink()
         audit_copy.run("challengers")
-        audit_copy.conclude()
+        audit_copy.conclude("challengers")
         found = canonical.decode(job.layout.decision.read_bytes(), "the decision")
         return EpisodeRecord.from_bytes(record, "here"), found
 
