@@ -12,6 +12,7 @@ include: "rules/common.smk"
 include: "rules/registration.smk"
 include: "rules/target.smk"
 include: "rules/challengers.smk"
+include: "rules/strata.smk"
 include: "rules/controls.smk"
 include: "rules/feedback.smk"
 include: "rules/evidence.smk"
@@ -28,6 +29,8 @@ rule all:
         rules.replay_channels.output,
         AUDIT.score_files,
         AUDIT.all_receipts,
+        AUDIT.strata_scores,
+        AUDIT.strata_receipts,
         AUDIT.packet,
         AUDIT.costs,
         rules.seal_task.output,

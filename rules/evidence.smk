@@ -5,7 +5,9 @@ rule replay_channels:
     input:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
+        registration=ancient(REGISTRATION),
         receipts=AUDIT.all_receipts,
+        strata=AUDIT.strata_receipts,
     output:
         f"{RESULTS}/replay/channels.json",
     log:
@@ -17,7 +19,7 @@ rule replay_channels:
     message:
         "replaying every channel: were agents told what the registered policies say?"
     shell:
-        f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} {{input.strata:q}} > {{log:q}} 2>&1"
 
 
 rule costs:
@@ -31,11 +33,12 @@ rule costs:
         "../envs/dcpflow.yaml"
     params:
         prices=AUDIT.prices,
+        strata_prices=lambda _: AUDIT.strata_prices,
         code=AUDIT.code("stages.costs"),
     message:
         "what the model has cost, call by call"
     shell:
-        f"{PYTHON} scripts/costs.py --calls {{input.calls:q}} --prices {{params.prices:q}} --output {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/costs.py --calls {{input.calls:q}} --prices {{params.prices:q}} --strata-prices {{params.strata_prices:q}} --output {{output:q}} > {{log:q}} 2>&1"
 
 
 rule evidence:
@@ -45,6 +48,7 @@ rule evidence:
         packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
+        strata=AUDIT.strata_receipts + AUDIT.strata_scores,
         replay=rules.replay_channels.output,
     output:
         tables=expand(

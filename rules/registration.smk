@@ -61,7 +61,8 @@ rule register:
     params:
         design=lambda _: AUDIT.section("design"),
         thresholds=lambda _: AUDIT.section("thresholds"),
+        strata=lambda _: AUDIT.registered_strata,
     message:
         "registering the audit: counts and thresholds are fixed before any episode"
     shell:
-        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} > {{log:q}} 2>&1"

@@ -63,6 +63,11 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 """The stages that are scored together, once all of their episodes are committed."""
 
 
+def place(stage: str, stratum: str) -> str:
+    """Where a stage's receipts lie, and what the tables call the stage of a stratum that does not decide."""
+    return f"{stage}/{stratum}" if stratum else stage
+
+
 def slots(stage: str, design: Mapping[str, Any]) -> int:
     """How many slots of this stage are registered."""
     key = STAGES[stage].count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dcpflow.evidence import folder
@@ -27,13 +28,24 @@ def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path
 def recomputed_facts(
     job: Job, seen: AuditView, replayed: Mapping[str, bool]
 ) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
-    """Facts of each episode by record digest, and of the audit, from nonce, task and folders.
+    """Facts of each episode by record digest, and of the audit, from nonce, task and folders; those of strata too.
 
     Args:
         job: the job.
         seen: the evidence.
         replayed: by record digest, whether the conversation replays.
     """
+    of_episodes, of_audit = _of_contract(job, seen, replayed)
+    strata = {}
+    for name, part in seen.strata.items():
+        more, strata[name] = _of_contract(job.of(name), part, replayed)
+        of_episodes |= more
+    return of_episodes, replace(of_audit, strata=strata)
+
+
+def _of_contract(
+    job: Job, seen: AuditView, replayed: Mapping[str, bool]
+) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
     of_episodes = episode_facts(seen, job.bench.task, job.draws)
     for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)

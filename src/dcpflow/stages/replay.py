@@ -16,6 +16,7 @@ from dcpflow.records import canonical, packet, stagefile
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
+from dcpflow.records.receipts import contract_of
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.laboratory import Job
 
@@ -25,22 +26,35 @@ OUTSIDE = frozenset({"wall_seconds", "output_bytes", "model_calls", "episode_tok
 
 
 def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
-    """Write, for each record, whether its conversation replays.
+    """Write, for each record, those of strata too, whether its conversation replays.
 
     The neutral and constant policies have no access to hidden material, here as then: where their replies come out
     the same, they did not depend on it.
     """
+    strata = {own.contract.digest: own for own in map(job.of, job.registration.strata)}
+    paths: dict[str, list[Path]] = {}
+    for path in receipts:
+        paths.setdefault(contract_of(path), []).append(path)
+    found: dict[str, bool] = {}
+    for contract, theirs in paths.items():
+        whose = strata.get(contract, job)
+        found |= _replayed(whose, resolved(whose, theirs))
+    stagefile.write(output, SCHEMA, {"contract": job.contract.digest, "replays": found})
+
+
+def _replayed(job: Job, records: Sequence[EpisodeRecord]) -> dict[str, bool]:
+    """By record digest, whether the conversation replays."""
     objects = ObjectStore(job.layout.objects)
     packets = {"": NO_PACKET}
     found = {}
-    for record in resolved(job, receipts):
+    for record in records:
         remedy = job.store.run_again(record.key, record.attempt)
         lines = objects.get(record.transcript, f"the transcript of {record.key}", remedy).splitlines()
         if record.packet not in packets:
             packets[record.packet] = packet.load(objects, record.packet, remedy)
         transcript = [json.loads(line) for line in lines]
         found[canonical.digest(record.to_bytes())] = replays(job.bench, record, transcript, packets[record.packet])
-    stagefile.write(output, SCHEMA, {"contract": job.contract.digest, "replays": found})
+    return found
 
 
 def read(path: Path) -> dict[str, bool]:

@@ -1,0 +1,58 @@
+"""Strata: further challengers of other strengths, beside those that decide. Informative: no gate reads them."""
+
+import re
+
+
+wildcard_constraints:
+    # no stratum at all matches nothing
+    stratum="|".join(map(re.escape, AUDIT.strata)) or "(?!)",
+
+
+rule run_stratum:
+    input:
+        contract=CONTRACT,
+        registration=ancient(REGISTRATION),
+        packet=PACKET,
+        target=rules.run_target.output,
+    output:
+        f"{RESULTS}/challengers/{{stratum}}/b{{batch}}.json",
+    log:
+        f"{LOGS}/strata/{{stratum}}/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    resources:
+        api=lambda wildcards: AUDIT.strata[wildcards.stratum].api,
+    params:
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
+        # agent and limits of this stratum alone: a later edit of another one runs nothing here
+        contract=lambda wildcards: AUDIT.strata[wildcards.stratum].own_contract,
+    message:
+        "challengers {params.first} to {params.last} of the stratum {wildcards.stratum}"
+    shell:
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage challengers --stratum {{wildcards.stratum:q}}"
+        " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
+
+
+rule score_stratum:
+    input:
+        contract=CONTRACT,
+        registration=ancient(REGISTRATION),
+        sealed=rules.seal_task.output.sealed,
+        receipts=lambda wildcards: AUDIT.strata[wildcards.stratum].receipts(
+            "challengers"
+        ),
+    output:
+        f"{RESULTS}/scores/challengers/{{stratum}}.json",
+    log:
+        f"{LOGS}/score_strata/{{stratum}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "sealed scores of the stratum {wildcards.stratum}, in random order"
+    shell:
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase challengers --stratum {{wildcards.stratum:q}}"
+        " --threads {threads} --output {output:q} {input.receipts:q} > {log:q} 2>&1"
