@@ -244,7 +244,12 @@ def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditVie
                 f"one ({episode.record.stratum!r:.40})",
                 store.run_again(episode.key, episode.record.attempt),
             )
-    return replace(seen, packets={**audit.packets, **seen.packets}, claimed=audit.target)
+    return replace(
+        seen,
+        packets={**audit.packets, **seen.packets},
+        candidates={**audit.candidates, **seen.candidates},
+        claimed=audit.target,
+    )
 
 
 def _load(

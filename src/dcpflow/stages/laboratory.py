@@ -66,7 +66,8 @@ class Job:
     def contract(self) -> registration.Registered:
         """The frozen contract; of a stratum its own, as it was registered."""
         if self.stratum:
-            return registration.of_stratum(self.registration, self.stratum)
+            own = registration.of_stratum(self.registration, self.stratum)
+            return replace(own, digest=own.contract)
         return registration.read_contract(self.layout.registration)
 
     @cached_property
