@@ -398,6 +398,8 @@ def _bundle_export(options: argparse.Namespace) -> int | None:
                 raise UsageError("a dcp-audit bundle has no place for what was sealed", "Leave --reveal out")
             made = interchange.export(options.results, options.out)
             print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
+            if made.left_out:
+                print(f"left out, since such a bundle holds the matched challengers alone: {', '.join(made.left_out)}")
             return None
         nonce_file = options.nonce_file if options.reveal else None
         if options.reveal and nonce_file is None:

@@ -57,13 +57,15 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
 def remarks(replayed: Replayed) -> tuple[str, ...]:
     """What stands beside the statuses, strata that are not complete, and checks that did not pass."""
     document = replayed.decided.document
-    strata = (
+    found = [*document.get("headline", ())]
+    found += [
         f"the stratum {name} (informative) is not complete: {block['reason']}"
         for name, block in document.get("strata", {}).items()
         if not block["complete"]
-    )
-    return (*document.get("headline", ()), *strata) + tuple(
+    ]
+    found += [
         f"{check['result'].replace('_', ' ')}: {check['name']} ({check['needed_for']}): {check['reason']}"
         for check in replayed.decided.checks
         if check["result"] != "pass"
-    )
+    ]
+    return tuple(found)
