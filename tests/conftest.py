@@ -99,7 +99,8 @@ class Audit:
         registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})
 
     def register(self) -> None:
-        registering.register(self.results, self.section("design"), self.section("thresholds"))
+        strata = json.loads(self.workflow.registered_strata)
+        registering.register(self.results, self.section("design"), self.section("thresholds"), strata)
 
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
@@ -125,7 +126,18 @@ class Audit:
         scoring.score_phase(self.job, phase, receipts, self.job.layout.scores(phase))
 
     def replay(self) -> None:
-        replay.replay_channels(self.job, self.receipts, self.job.layout.replay)
+        strata = [Path(path) for path in self.workflow.strata_receipts]
+        replay.replay_channels(self.job, self.receipts + strata, self.job.layout.replay)
+
+    def run_strata(self) -> None:
+        """Run and score the challengers of every stratum."""
+        for name, stratum in self.workflow.strata.items():
+            paths = [Path(path) for path in stratum.receipts("challengers")]
+            for path in paths:
+                batch = path.stem.removeprefix("b")
+                episodes.run_slots(self.job, "challengers", stratum.first(batch), stratum.last(batch), path, name)
+            output = self.job.layout.scores(f"challengers/{name}")
+            scoring.score_phase(self.job.of(name), "challengers", paths, output)
 
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)
@@ -153,6 +165,7 @@ class Audit:
         for stage in self.workflow.stages:
             if stage != "target":
                 self.run(stage, job)
+        self.run_strata()
         self.conclude()
 
 

@@ -164,7 +164,7 @@ def _field(shape: Shape, key: str, item: Any) -> None:
 
 STAGE: Final = word(*plan.STAGES)
 ARM: Final = word(*dict.fromkeys(arm for stage in plan.STAGES.values() for arm in stage.arms))
-_STRATUM: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_STRATUM: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 VERDICT: Final = word("certified", "refuted", "inconclusive", "not_tested")
 _SEAL_OF_TASK: Final = record(
     public=mapped(DIGEST),

@@ -580,7 +580,7 @@ def _budget_contradictions(budget: Budget, agent: Agent) -> Iterator[_Finding]:
         yield Problem("budget.max_usd", None, fault, "remove it, or give agent.model"), keys
 
 
-_STRATUM: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_STRATUM: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 def _strata_contradictions(config: Config) -> Iterator[_Finding]:
@@ -590,7 +590,7 @@ def _strata_contradictions(config: Config) -> Iterator[_Finding]:
     for name in config.strata:
         key, keys = f"strata.{name}", (f"strata.{name}", *CONTRACT_SECTIONS)
         if not _STRATUM.fullmatch(name):
-            fault = "must be a name of small letters, digits, dashes and underscores, at most 32 of them"
+            fault = "must be a name of at most 32 small letters, digits, dashes and underscores, the first a letter"
             yield Problem(key, None, fault, "rename it"), keys
         elif name == config.design.stratum:
             fault = "is the name of the challengers that decide (design.stratum)"

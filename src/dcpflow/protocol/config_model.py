@@ -680,11 +680,8 @@ class Budget(Section):
 
 
 class Stratum(Section):
-    """Further challengers of another strength, beside those that decide; each stratum has a name of its own.
-
-    A name has small letters, digits, dashes and underscores. What is not given here is as for the challengers that
-    decide. Strata are informative: none of them enters the rules of a gate. One that is added later runs its own
-    episodes alone.
+    """Further challengers of other strengths, each stratum under a name of its own. They are informative: no gate reads
+    them. What is not given here is as for the challengers that decide.
     """
 
     agent: Mapping[str, JsonValue] = Field(

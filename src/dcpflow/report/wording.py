@@ -131,8 +131,8 @@ def _stratum(block: Mapping[str, Any], line: str) -> Iterator[str]:
     seats, budget = block["challengers"], block["budget"]
     yield (
         f"{bounded(block['agent'])} (model {bounded(block['model'])}) with "
-        f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, told "
-        f"nothing, like the challengers that decide."
+        f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, "
+        "told nothing, like the challengers that decide."
         + (" Registered or changed after the first registration: exploratory." if block["exploratory"] else "")
     )
     yield (
@@ -293,7 +293,8 @@ def not_shown(decision: Mapping[str, Any]) -> list[str]:
     """What a reader could take from these statuses, and must not; then what no audit of this kind claims."""
     core, evidence = decision["core"]["status"], decision["evidence"]["status"]
     first = {
-        "certified": "that nobody else can reach the outcome: other agents, budgets or information were not tried",
+        "certified": "that nobody else can reach the outcome: other agents, budgets or information were not tried"
+        + (", those of the strata apart" if decision.get("strata") else ""),
         "refuted": "that the outcome is worthless: refuted is the claim as registered, for the reason given",
         "inconclusive": "that the claim is true, or that it is false: the audit is open",
     }[core]
