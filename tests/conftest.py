@@ -312,6 +312,24 @@ def finished_audit(made_once: Callable[..., Path], default_settings: dict[str, A
     return _audit(folder, default_settings, isolated)
 
 
+@pytest.fixture(scope="session")
+def stratified_audit(made_once: Callable[..., Path], finished_audit: Audit) -> Audit:
+    """The finished small audit with three challengers of the stratum ``strong`` added to it. Do not alter it."""
+    stratum = {"limits": {"experiments": 6}, "challengers": 3, "alpha": 0.1}
+    audit = finished_audit.with_settings(strata={"strong": stratum})
+
+    def make(folder: Path) -> None:
+        shutil.copytree(finished_audit.results, folder / "results")
+        added = audit.at(folder / "results")
+        added.register()
+        added.run_strata()
+        added.replay()
+        added.tabulate()
+        added.decide()
+
+    return audit.at(made_once("stratified", make) / "results")
+
+
 @pytest.fixture
 def audit_copy(finished_audit: Audit, _mended_copy: MendedCopy) -> Iterator[Audit]:
     """A copy of the finished audit that the test may alter in any way; it is mended behind the test."""
