@@ -115,7 +115,7 @@ def write(
         name: tables.write(table_path(layout, name), name, contents[name], seen.registered.digest) for name in TABLES
     }
     facts.write(layout.evidence / "facts.json", seen.registered.contract, audit_facts)
-    stagefile.write(layout.evidence / "manifest.json", SCHEMA, _manifest(seen, digests))
+    stagefile.write(layout.evidence / "manifest.json", SCHEMA, manifest_body(seen, digests))
 
 
 def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Evidence:
@@ -139,7 +139,7 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     expected = rows.all_rows(seen, known)
     for name in TABLES:
         _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
-    if manifest != _manifest(seen, digests):
+    if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
         raise EvidenceError(
             f"the evidence manifest {path} names other scores, tables or contract than those that are here",
@@ -231,7 +231,8 @@ class _Section(SimpleNamespace):
         )
 
 
-def _manifest(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
+def manifest_body(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
+    """The body of the evidence manifest."""
     strata = {
         plan.place(phase, name): digest for name, part in seen.strata.items() for phase, digest in part.inputs.items()
     }
