@@ -6,6 +6,7 @@ rule replay_channels:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
+        slots=rules.count_slots.output,
         receipts=AUDIT.all_receipts,
         strata=AUDIT.strata_receipts,
     output:
@@ -45,6 +46,7 @@ rule evidence:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        slots=rules.count_slots.output,
         packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,

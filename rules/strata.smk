@@ -8,9 +8,29 @@ wildcard_constraints:
     stratum="|".join(map(re.escape, AUDIT.strata)) or "(?!)",
 
 
+# What is behind the registration is not looked at for other changes where that is made anew, so that a change of a
+# stratum has to come by a way of its own; nobody else reads this file.
+rule freeze_stratum:
+    input:
+        contract=CONTRACT,
+    output:
+        f"{RESULTS}/registration/strata/{{stratum}}.json",
+    log:
+        f"{LOGS}/freeze_strata/{{stratum}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    params:
+        own=lambda wildcards: AUDIT.strata[wildcards.stratum].own_contract,
+    message:
+        "freezing agent and limits of the stratum {wildcards.stratum}"
+    shell:
+        "printf '%s\\n' {params.own:q} > {output:q} 2> {log:q}"
+
+
 rule run_stratum:
     input:
         contract=CONTRACT,
+        own=rules.freeze_stratum.output,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         target=rules.run_target.output,
@@ -25,8 +45,6 @@ rule run_stratum:
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
-        # agent and limits of this stratum alone: a later edit of another one runs nothing here
-        contract=lambda wildcards: AUDIT.strata[wildcards.stratum].own_contract,
     message:
         "challengers {params.first} to {params.last} of the stratum {wildcards.stratum}"
     shell:

@@ -12,8 +12,10 @@ def test_a_stratum_added_to_a_finished_audit_runs_its_own_episodes_alone(audit: 
     audit.change({"strata": {"strong": STRATUM}})
     run = audit.finish()
     assert sorted(run.rules) == [
+        "count_slots",
         "decide",
         "evidence",
+        "freeze_stratum",
         "register",
         "replay_channels",
         "run_stratum",

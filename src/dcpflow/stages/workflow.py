@@ -18,7 +18,9 @@ from dcpflow.report import templates
 from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
 
-OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "costs", "decide", "report"})
+OF_RECORDS: Final = frozenset(
+    {"all", "freeze_contract", "freeze_stratum", "register", "count_slots", "costs", "decide", "report"}
+)
 """Rules that do not open the task."""
 OF_STRATA: Final = "run_stratum"
 """The rule that runs the episodes of strata."""
@@ -134,6 +136,13 @@ class Workflow:
     def strata_scores(self) -> list[str]:
         """The score file of every stratum."""
         return [f"{self.results}/scores/{plan.place('challengers', name)}.json" for name in self.strata]
+
+    @property
+    def slots(self) -> str:
+        """How many slots each stage and stratum has, as canonical JSON."""
+        counts = {stage: self.count(stage) for stage in self.stages}
+        counts |= {plan.place("challengers", name): s.count("challengers") for name, s in self.strata.items()}
+        return canonical.encode(counts).decode()
 
     @staticmethod
     def first(batch: str) -> int:
