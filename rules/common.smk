@@ -12,6 +12,7 @@ try:
     AUDIT = Workflow.from_mapping(config)
     # found before any rule, so that a task or an agent that is not there is told in one line
     SOURCES = AUDIT.registered_sources
+    STRATA = AUDIT.registered_strata
 except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 

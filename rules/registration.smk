@@ -61,7 +61,7 @@ rule register:
     params:
         design=lambda _: AUDIT.section("design"),
         thresholds=lambda _: AUDIT.section("thresholds"),
-        strata=lambda _: AUDIT.registered_strata,
+        strata=lambda _: STRATA,
     message:
         "registering the audit: counts and thresholds are fixed before any episode"
     shell:
