@@ -704,7 +704,8 @@ class Stratum(Section):
     budget: Mapping[str, JsonValue] = Field(
         {},
         exclude=True,
-        description="As `budget`, for this stratum's model alone. Not registered.",
+        description="What differs from `budget`, if the stratum's agent asks a model; its limits hold for the stratum "
+        "alone, beside those of `budget`. Not registered.",
     )
 
 
@@ -739,10 +740,11 @@ class Config(Section):
         """What a file would say under which a stratum's agent and limits stood in the place of the audited ones."""
         given, plain = self.strata[stratum], _plain(self)
         another = given.agent.keys() & {"kind", "name"}
+        agent = given.agent if another else _laid_over(plain["agent"], given.agent)
         return plain | {
-            "agent": given.agent if another else _laid_over(plain["agent"], given.agent),
+            "agent": agent,
             "limits": _laid_over(plain["limits"], given.limits),
-            "budget": given.budget,
+            "budget": _laid_over(plain["budget"], given.budget) if agent.get("model") else given.budget,
             "strata": {},
         }
 

@@ -42,7 +42,8 @@ def test_a_stratum_takes_over_what_it_does_not_give() -> None:
 
 
 def test_another_agent_takes_nothing_over() -> None:
-    config = load({"agent": CHAT, "strata": {"built-in": {"agent": {"name": "index_designer"}}}})
+    paid = {"input_usd": 1.0, "max_usd": 5.0, "max_usd_per_episode": 0.1}
+    config = load({"agent": CHAT, "budget": paid, "strata": {"built-in": {"agent": {"name": "index_designer"}}}})
     assert config.of_stratum("built-in").agent == load({}).agent
     assert "model" not in config.registered_strata()["built-in"]["agent"]
 
@@ -56,7 +57,7 @@ def test_each_stratum_s_model_has_a_budget_of_its_own() -> None:
         }
     )
     own = config.of_stratum("larger").budget
-    assert (own.input_usd, own.max_usd) == (9.0, None)
+    assert (own.input_usd, own.max_usd) == (9.0, 5.0), "a limit that was given is never lost"
     assert "budget" not in config.registered_strata()["larger"]
 
 
