@@ -12,6 +12,7 @@ include: "rules/common.smk"
 include: "rules/registration.smk"
 include: "rules/target.smk"
 include: "rules/challengers.smk"
+include: "rules/strata.smk"
 include: "rules/controls.smk"
 include: "rules/feedback.smk"
 include: "rules/evidence.smk"
@@ -28,8 +29,12 @@ rule all:
         AUDIT.replays,
         AUDIT.score_files,
         AUDIT.all_receipts,
+        expand(rules.freeze_stratum.output, stratum=AUDIT.strata),
+        AUDIT.strata_receipts,
+        AUDIT.strata_scores,
         AUDIT.packet,
         AUDIT.costs,
         rules.seal_task.output,
         rules.freeze_contract.output,
         rules.register.output,
+        rules.count_slots.output,

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from dcpflow.errors import DcpflowError
 from dcpflow.protocol.config import ConfigError
-from dcpflow.records import runlock
+from dcpflow.records import plan, runlock
 from dcpflow.stages.workflow import Workflow
 
 try:
     AUDIT = Workflow.from_mapping(config)
     # found before any rule, so that a task or an agent that is not there is told in one line
     SOURCES = AUDIT.registered_sources
+    STRATA = AUDIT.registered_strata
 except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 

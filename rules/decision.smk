@@ -9,6 +9,7 @@ rule decide:
         parts=rules.freeze_contract.output.parts + rules.register.output.parts,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
+        strata=AUDIT.strata_receipts + AUDIT.strata_scores,
         replay=AUDIT.replays,
         tables=rules.evidence.output.tables,
         facts=rules.evidence.output.facts,

@@ -5,7 +5,9 @@ rule replay_channels:
     input:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
-        receipts=lambda wildcards: AUDIT.phase_receipts(wildcards.phase),
+        registration=ancient(REGISTRATION),
+        slots=rules.count_slots.output,
+        receipts=lambda wildcards: AUDIT.replayed_receipts(wildcards.phase),
     output:
         f"{RESULTS}/replay/{{phase}}.json",
     log:
@@ -14,11 +16,12 @@ rule replay_channels:
     conda:
         "../envs/dcpflow.yaml"
     params:
+        stratum=lambda wildcards: plan.stratum_of(wildcards.phase),
         code=AUDIT.code("stages.replay"),
     message:
         "replaying the channels of {wildcards.phase}: were agents told what the registered policies say?"
     shell:
-        f"{PYTHON} scripts/replay_channels.py {JOB} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/replay_channels.py {JOB} --stratum {{params.stratum:q}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
 rule costs:
@@ -32,20 +35,23 @@ rule costs:
         "../envs/dcpflow.yaml"
     params:
         prices=AUDIT.prices,
+        strata_prices=lambda _: AUDIT.strata_prices,
         code=AUDIT.code("stages.costs"),
     message:
         "what the model has cost, call by call"
     shell:
-        f"{PYTHON} scripts/costs.py --calls {{input.calls:q}} --prices {{params.prices:q}} --output {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/costs.py --calls {{input.calls:q}} --prices {{params.prices:q}} --strata-prices {{params.strata_prices:q}} --output {{output:q}} > {{log:q}} 2>&1"
 
 
 rule evidence:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
+        slots=rules.count_slots.output,
         packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
+        strata=AUDIT.strata_receipts + AUDIT.strata_scores,
         replay=AUDIT.replays,
     output:
         tables=expand(

@@ -61,7 +61,25 @@ rule register:
     params:
         design=lambda _: AUDIT.section("design"),
         thresholds=lambda _: AUDIT.section("thresholds"),
+        strata=lambda _: STRATA,
     message:
         "registering the audit: counts and thresholds are fixed before any episode"
     shell:
-        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} > {{log:q}} 2>&1"
+
+
+# With fewer slots or strata no file is missing, and the tables are others all the same. What is behind the registration
+# is not looked at for such changes where that is made anew; nobody else reads this file.
+rule count_slots:
+    output:
+        f"{RESULTS}/registration/slots.json",
+    log:
+        f"{LOGS}/count_slots.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    params:
+        slots=lambda _: AUDIT.slots,
+    message:
+        "counting the slots of every stage"
+    shell:
+        "printf '%s\\n' {params.slots:q} > {output:q} 2> {log:q}"

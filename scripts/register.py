@@ -8,4 +8,5 @@ from dcpflow.stages.registering import register
 parser = job_parser()
 parser.add_argument("--design", type=json.loads, required=True)
 parser.add_argument("--thresholds", type=json.loads, required=True)
-run(parser, lambda given: register(given.results, given.design, given.thresholds))
+parser.add_argument("--strata", type=json.loads, required=True)
+run(parser, lambda given: register(given.results, given.design, given.thresholds, given.strata))

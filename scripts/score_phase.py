@@ -1,4 +1,4 @@
-"""Rules score_target, score_challengers, score_controls and score_pairs."""
+"""Rules score_target, score_challengers, score_stratum, score_controls and score_pairs."""
 
 from pathlib import Path
 
@@ -7,7 +7,11 @@ from dcpflow.stages.scoring import score_phase
 
 parser = job_parser()
 parser.add_argument("--phase", required=True)
+parser.add_argument("--stratum", default="")
 parser.add_argument("--output", type=Path, required=True)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("receipts", type=Path, nargs="+")
-run(parser, lambda given: score_phase(job(given), given.phase, given.receipts, given.output, given.threads))
+run(
+    parser,
+    lambda given: score_phase(job(given).of(given.stratum), given.phase, given.receipts, given.output, given.threads),
+)

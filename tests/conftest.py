@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from dcpflow.episodes import sandbox
+from dcpflow.records import plan
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal, shipped
 from dcpflow.stages.laboratory import Job
@@ -99,7 +100,8 @@ class Audit:
         registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})
 
     def register(self) -> None:
-        registering.register(self.results, self.section("design"), self.section("thresholds"))
+        strata = json.loads(self.workflow.registered_strata)
+        registering.register(self.results, self.section("design"), self.section("thresholds"), strata)
 
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
@@ -125,8 +127,19 @@ class Audit:
         scoring.score_phase(self.job, phase, receipts, self.job.layout.scores(phase))
 
     def replay(self, phase: str) -> None:
-        receipts = [Path(path) for path in self.workflow.phase_receipts(phase)]
-        replay.replay_channels(self.job, receipts, self.job.layout.replay(phase))
+        receipts = [Path(path) for path in self.workflow.replayed_receipts(phase)]
+        replay.replay_channels(self.job.of(plan.stratum_of(phase)), receipts, self.job.layout.replay(phase))
+
+    def run_strata(self) -> None:
+        """Run and score the challengers of every stratum."""
+        for name, stratum in self.workflow.strata.items():
+            paths = [Path(path) for path in stratum.receipts("challengers")]
+            for path in paths:
+                batch = path.stem.removeprefix("b")
+                episodes.run_slots(self.job, "challengers", stratum.first(batch), stratum.last(batch), path, name)
+            output = self.job.layout.scores(f"challengers/{name}")
+            scoring.score_phase(self.job.of(name), "challengers", paths, output)
+            self.replay(f"challengers/{name}")
 
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)
@@ -154,6 +167,7 @@ class Audit:
         for stage in self.workflow.stages:
             if stage != "target":
                 self.run(stage, job)
+        self.run_strata()
         self.conclude()
 
 
@@ -298,6 +312,23 @@ def finished_audit(made_once: Callable[..., Path], default_settings: dict[str, A
     isolated = {"isolation": {"backend": backend}}
     folder = made_once("audit", lambda folder: _audit(folder, default_settings, isolated).run_all())
     return _audit(folder, default_settings, isolated)
+
+
+@pytest.fixture(scope="session")
+def stratified_audit(made_once: Callable[..., Path], finished_audit: Audit) -> Audit:
+    """The finished small audit with three challengers of the stratum ``strong`` added to it. Do not alter it."""
+    stratum = {"limits": {"experiments": 6}, "challengers": 3, "alpha": 0.1}
+    audit = finished_audit.with_settings(strata={"strong": stratum})
+
+    def make(folder: Path) -> None:
+        shutil.copytree(finished_audit.results, folder / "results")
+        added = audit.at(folder / "results")
+        added.register()
+        added.run_strata()
+        added.tabulate()
+        added.decide()
+
+    return audit.at(made_once("stratified", make) / "results")
 
 
 @pytest.fixture

@@ -98,7 +98,9 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.set_defaults(run=_costs)
 
     command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
-    command.add_argument("episode", help="for example target, challengers/17 or pairs/3/neutral")
+    command.add_argument(
+        "episode", help="for example target, challengers/17, pairs/3/neutral, or challengers/NAME/2 of a stratum"
+    )
     command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
     command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
     command.set_defaults(run=_transcript)
@@ -382,6 +384,8 @@ def _bundle_export(options: argparse.Namespace) -> int | None:
                 raise UsageError("a dcp-audit bundle has no place for what was sealed", "Leave --reveal out")
             made = interchange.export(options.results, options.out)
             print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
+            if made.left_out:
+                print(f"left out, since such a bundle holds the matched challengers alone: {', '.join(made.left_out)}")
             return None
         nonce_file = options.nonce_file if options.reveal else None
         if options.reveal and nonce_file is None:

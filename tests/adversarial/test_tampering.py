@@ -83,14 +83,25 @@ class Whole:
 
     @cached_property
     def passed(self) -> set[str]:
-        """Names of the checks that pass."""
-        return {row["name"] for row in self.decided.checks if row["result"] == "pass"}
+        """Names of the checks that pass, those of strata too."""
+        return passing(self.decided)
 
     @cached_property
     def verified(self) -> list[str]:
         """The files that the decision rests on, and that tell nothing of time and place."""
         skipped = ("replay/", "private/", "task/seal.json", "objects/", "task/public/")
         return [name for name in self.files if not name.startswith(skipped) and not ASIDE.fullmatch(name)]
+
+
+def passing(decided: folder.Decided) -> set[str]:
+    """Names of the checks that pass; of each stratum with its name."""
+    of_strata = {
+        f"{name}: {check['name']}"
+        for name, block in decided.document.get("strata", {}).items()
+        for check in block["checks"]
+        if check["result"] == "pass"
+    }
+    return of_strata | {row["name"] for row in decided.checks if row["result"] == "pass"}
 
 
 @pytest.fixture(scope="module")
@@ -386,8 +397,7 @@ def forged(whole: Whole, name: str, value: Any) -> tuple[Files, dict[str, str]]:
     made = {table: rows.all_rows(seen, known)[table] for table in folder.TABLES}
     files |= {f"evidence/{table}.parquet": tables.encode_rows(table, found) for table, found in made.items()}
     digests = {table: tables.rows_digest(table, found) for table, found in made.items()}
-    body = {"contract": seen.registered.contract, "tables": digests, "scores": dict(seen.inputs)}
-    files["evidence/manifest.json"] = stage_bytes(folder.SCHEMA, body)
+    files["evidence/manifest.json"] = stage_bytes(folder.SCHEMA, folder.manifest_body(seen, digests))
     layout = opened(files).layout
     decided = folder.decide(layout, folder.receipts(layout), folder.scores(layout))
     files["decision.json"] = decided.to_bytes()
@@ -407,26 +417,32 @@ def caught_by(whole: Whole, name: str, value: Any) -> str:
         decided = audit.replay(opened(files)).decided
     except (DcpflowError, *audit.UNFORESEEN):
         return "reader"
-    passed = {row["name"] for row in decided.checks if row["result"] == "pass"}
-    if whole.passed - passed or decided.document["gate2"]["adequacy"] != whole.decided.document["gate2"]["adequacy"]:
+    if whole.passed - passing(decided) or adequacy(decided) != adequacy(whole.decided):
         return "check"
     job, view, old = Job(opened(files).layout.root, whole.nonce_file, ""), decided.evidence.view, whole.decided.evidence
     same = {renamed.get(digest, digest): digest for digest in old.episode_facts}
+    parts = [(job, view, old.view), *((job.of(n), part, old.view.strata[n]) for n, part in view.strata.items())]
     replayed = {
         e.digest: old.episode_facts[same[e.digest]]["transcript_replays"]
         if e.digest in old.episode_facts
-        else replays(job.bench, e.record, e.transcript, view.packets.get(e.record.packet, Packet()))
-        for e in view.episodes
+        else replays(one.bench, e.record, e.transcript, part.packets.get(e.record.packet, Packet()))
+        for one, part, _ in parts
+        for e in part.episodes
     }
     if recomputed_facts(job, view, replayed) != (decided.evidence.episode_facts, decided.evidence.facts):
         return "auditor"
-    phases = [phase for phase in plan.PHASES if view.scores.get(phase) != old.view.scores.get(phase)]
     try:
-        for phase in phases:
-            score_again(job, phase, view)
+        for one, part, before in parts:
+            for phase in plan.PHASES:
+                if part.scores.get(phase) != before.scores.get(phase):
+                    score_again(one, phase, part)
     except DcpflowError:
         return "auditor"
     return ""
+
+
+def adequacy(decided: folder.Decided) -> Any:
+    return decided.document["gate2"]["adequacy"]
 
 
 @pytest.mark.parametrize(
@@ -445,3 +461,106 @@ def test_what_a_forger_rewrites_everywhere_is_noticed_or_harmless(whole: Whole, 
             harmless.add(f"{what} {kind_of_place}")
     tell(counts, f"places of {what} forged everywhere, noticed by")
     assert harmless == {place for place in HARMLESS if place.startswith(what)}
+
+
+# --- strata ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stratified(stratified_audit: Audit) -> Whole:
+    return Whole.of(stratified_audit)
+
+
+def of_contract(whole: Whole, stratum: str = "") -> str:
+    """The folder of the store in which the challengers of the audit, or of its stratum, lie."""
+    view = whole.decided.evidence.view
+    registered = view.strata[stratum].registered if stratum else view.registered
+    return f"store/{registered.contract.removeprefix('sha256:')}/challengers"
+
+
+def receipts_of(whole: Whole, stratum: str) -> str:
+    return next(name for name in whole.files if name.startswith(f"challengers/{stratum}/"))
+
+
+def moved(whole: Whole, frm: str, to: str, **fields: str) -> Files:
+    """All files once the first challenger's record of one stratum stands, and is listed, as that of another."""
+    place = "00001/withheld/1/record.json"
+    source = f"{of_contract(whole, '' if frm == 'matched' else frm)}/{place}"
+    target = f"{of_contract(whole, '' if to == 'matched' else to)}/{place}"
+    record = canonical.encode(json.loads(whole.files[source]) | fields)
+    listing = receipts_of(whole, to)
+    body = json.loads(whole.files[listing])["body"]
+    body["episodes"][0]["record"] = canonical.digest(record)
+    return {**whole.files, target: record, listing: stage_bytes(receipts.SCHEMA, body)}
+
+
+@pytest.mark.parametrize(("frm", "to"), [("strong", "matched"), ("matched", "strong")])
+def test_a_record_cannot_be_listed_in_another_stratum(stratified: Whole, frm: str, to: str) -> None:
+    assert "belongs to another contract" in refused(moved(stratified, frm, to))
+
+
+@pytest.mark.parametrize(("frm", "to"), [("strong", "matched"), ("matched", "strong")])
+def test_a_record_that_claims_another_stratum_has_other_draws(stratified: Whole, frm: str, to: str) -> None:
+    """A forger who also rewrites what the record says of its contract: a hit cannot be moved out of sight, or in."""
+    view = stratified.decided.evidence.view
+    contract = view.registered.contract if to == "matched" else view.strata[to].registered.contract
+    files = moved(stratified, frm, to, contract=contract, stratum=to)
+    assert "was made from another record" in refused(files)
+    # the scores and the tables redone too
+    layout = opened(files).layout
+    name = "scores/challengers.json" if to == "matched" else f"scores/challengers/{to}.json"
+    listed = json.loads(files[receipts_of(stratified, to)])["body"]["episodes"][0]["record"]
+    before = json.loads(stratified.files[receipts_of(stratified, to)])["body"]["episodes"][0]["record"]
+    other = "scores/challengers.json" if frm == "matched" else f"scores/challengers/{frm}.json"
+    (row,) = [r for r in json.loads(files[other])["body"]["rows"] if r["slot"] == 1 and r["role"] == "candidate"]
+    body = json.loads(files[name].replace(before.encode(), listed.encode()))["body"]
+    body["rows"] = [row | {"record": listed, "position": r["position"]} if r["slot"] == 1 else r for r in body["rows"]]
+    files[name] = stage_bytes("dcpflow.scores/1", body)
+    layout = opened(files).layout
+    seen = folder.load_view(layout, folder.receipts(layout), folder.scores(layout))
+    part = seen if to == "matched" else seen.strata[to]
+    job = Job(layout.root, stratified.nonce_file, "")
+    of_episodes, _ = recomputed_facts(job, seen, {})
+    facts = of_episodes[listed]
+    assert not facts["draw_matches"] and not facts["hello_matches"]
+    assert [e.digest for e in part.of("challengers")].count(listed) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "keys"),
+    [
+        ("record", {"contract", "registration", "stratum", "prior_seal", "draw", "outcome", "candidates"}),
+        ("scores", {"inputs", "units", "position"}),
+    ],
+)
+def test_what_a_forger_rewrites_of_a_stratum_is_noticed(stratified: Whole, what: str, keys: set[str]) -> None:
+    """What tells its challengers from others, and what they came to; all else is read by the same code as theirs."""
+    record = f"{of_contract(stratified, 'strong')}/00002/withheld/1/record.json"
+    name = {"record": record, "scores": "scores/challengers/strong.json"}[what]
+    value = content(name, stratified.files[name])
+    chosen = {kind(place): place for place, _ in leaves(value) if keys & set(map(str, place))}
+    noticed = {kind(place): caught_by(stratified, name, edited(value, place, altered)) for place in chosen.values()}
+    tell(Counter(noticed.values()), f"places of a stratum's {what} forged everywhere, noticed by")
+    assert len(noticed) >= len(keys) and all(noticed.values()), noticed
+
+
+def test_a_stratum_cannot_be_registered_under_another_contract(stratified: Whole) -> None:
+    """Its agent or limits rewritten with every digest of the registration redone, but for what the records name."""
+    name = "registration/parts/design.json"
+    part = json.loads(stratified.files[name])
+    part["strata"]["strong"]["config"]["limits"]["experiments"] = 4
+    assert caught_by(stratified, name, part) == "reader"
+
+
+def test_a_stratum_cannot_be_left_out(stratified: Whole) -> None:
+    view = stratified.decided.evidence.view
+    lost = {
+        name: data
+        for name, data in stratified.files.items()
+        if not name.startswith(f"{of_contract(stratified, 'strong')}")
+    }
+    assert "is missing" in refused(lost)
+    document = json.loads(stratified.files["decision.json"])
+    del document["strata"], document["headline"]
+    assert "is not the decision" in refused({**stratified.files, "decision.json": canonical.encode(document) + b"\n"})
+    assert view.strata.keys() == {"strong"}

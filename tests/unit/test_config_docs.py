@@ -55,7 +55,7 @@ def test_every_key_is_explained_in_all_three_files() -> None:
         assert info.description in row
         part = definitions
         for name in key.split("."):
-            part = part["properties"][name]
+            part = part["additionalProperties"] if name == "NAME" else part["properties"][name]
             part = next((one for one in part.get("anyOf", ()) if "$ref" in one), part)
             part = definitions["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
         assert part["description"].startswith(info.description), key
@@ -99,6 +99,7 @@ def test_editors_accept_the_files_that_ship(name: str) -> None:
         "isolation: {backend: docker}",
         "claim: {statement: ''}",
         "limits: {processes: 0}",
+        "strata: {strong: {chalengers: 3}}",
     ],
 )
 def test_editors_mark_what_loading_would_refuse(text: str) -> None:

@@ -12,16 +12,19 @@ Line = tuple[str, str]
 def recomputed(replayed: Replayed) -> tuple[Line, ...]:
     """What was recomputed, as name and detail."""
     view, checks = replayed.evidence.view, replayed.decided.checks
-    artifacts = sum(len(rows) for rows in view.scores.values())
+    parts = (view, *view.strata.values())
+    artifacts = sum(len(rows) for part in parts for rows in part.scores.values())
+    phases = sum(len(part.scores) for part in parts)
     passed = sum(check["result"] == "pass" for check in checks)
     history = "one in the history" if replayed.registrations == 1 else f"{replayed.registrations} in the history"
     lines = [
         ("registration", f"contract and registration digest, every part, {history}"),
-        ("records", f"{len(view.episodes)} episodes: receipt, record, transcript, candidates, isolation probe"),
+        ("records", f"{len(view.everything)} episodes: receipt, record, transcript, candidates, isolation probe"),
         *([("web", f"{len(view.packet.pages)} pages: address, body, text, every reply")] if view.packet.pages else []),
-        ("scores", f"{artifacts} scored artifacts in {len(view.scores)} phases, with means and intervals"),
+        ("scores", f"{artifacts} scored artifacts in {phases} phases, with means and intervals"),
         ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
         ("checks", f"{len(checks)} from the records: {passed} passed"),
+        *([("strata", f"{', '.join(view.strata)}: informative, each under its own contract")] if view.strata else []),
         ("decision", "from the evidence: byte for byte the one that stands there"),
     ]
     if replayed.manifest is not None:
@@ -52,9 +55,17 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
 
 
 def remarks(replayed: Replayed) -> tuple[str, ...]:
-    """Checks that did not pass."""
-    return tuple(
+    """What stands beside the statuses, strata that are not complete, and checks that did not pass."""
+    document = replayed.decided.document
+    found = [*document.get("headline", ())]
+    found += [
+        f"the stratum {name} (informative) is not complete: {block['reason']}"
+        for name, block in document.get("strata", {}).items()
+        if not block["complete"]
+    ]
+    found += [
         f"{check['result'].replace('_', ' ')}: {check['name']} ({check['needed_for']}): {check['reason']}"
         for check in replayed.decided.checks
         if check["result"] != "pass"
-    )
+    ]
+    return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from dcpflow.bundles.format import stage_bytes
@@ -43,8 +44,20 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     for entry in history.entries(layout):
         place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"
         paths += [path for path in (place / "entry.json", place / "decision.json") if path.exists()]
+    parts = (seen, *seen.strata.values())
+    paths += [layout.scores(plan.place(phase, name)) for name, part in seen.strata.items() for phase in part.scores]
+    paths += [path for part in parts for path in _of_episodes(layout, part)]
+    found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
+    material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
+    found |= {f"task/public/{name}": data for name, data in material.items()}
+    for part in parts:
+        found |= _receipts(part)
+    return found
+
+
+def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
+    """The records of one contract, and all that they name."""
     store = EpisodeStore(layout.store, seen.registered.contract)
-    paths += [store.record_path(episode.key, episode.record.attempt) for episode in seen.episodes]
     objects = ObjectStore(layout.objects)
     named = {
         digest
@@ -53,11 +66,9 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     } | {digest for episode in seen.episodes for digest in (episode.record.workspace, episode.record.calls) if digest}
     named |= {call.response for episode in seen.episodes for call in episode.calls if call.response}
     named |= {digest for web in seen.packets.values() for digest in packet.members(web)}
-    paths += [objects.path(digest) for digest in named]
-    found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
-    material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
-    found |= {f"task/public/{name}": data for name, data in material.items()}
-    return found | _receipts(seen)
+    return {objects.path(digest) for digest in named} | {
+        store.record_path(episode.key, episode.record.attempt) for episode in seen.episodes
+    }
 
 
 def _receipts(seen: AuditView) -> dict[str, bytes]:

@@ -16,7 +16,8 @@ alone, never on where, when, in which batches or by which version of a library i
 ``target/packet.json``                 names the Web packet, where the Web is offered; its pages are objects
 ``target/checkpoint.json``             the checkpoint from which Gate 3 branched, where there is a Gate 3
 ``task/public/*``                      the task's public material
-``scores/<phase>.json``                the sealed scorer's results
+``scores/<phase>.json``                the sealed scorer's results (of a stratum that does not decide:
+                                       ``scores/challengers/<stratum>.json``)
 ``evidence/<table>.jsonl``             each table as its canonical rows: the digest of these bytes is the table's
 ``evidence/manifest.json, facts.json`` digests of the tables, and what only nonce and task could tell
 ``decision.json``                      the decision

@@ -71,6 +71,7 @@ def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.evidence / "facts.json", shapes.FACTS
     yield layout.evidence / "manifest.json", _EVIDENCE
     yield from ((layout.scores(phase), shapes.SCORES) for phase in plan.PHASES)
+    yield from ((path, shapes.SCORES) for path in layout.root.glob("scores/*/*.json"))
     yield from ((path, shapes.HISTORY) for path in layout.history.glob("*/entry.json"))
 
 
@@ -87,8 +88,11 @@ def _check_history(layout: Layout, *, thorough: bool) -> None:
             raise BundleError(name, "body.parts", "registration", f"give {expected[0]}, not {entry.registration}")
         if entry.changes != (list(history.changes(parts, entry.parts)) if parts else []):
             raise BundleError(name, "body.changes", "changes", "are not those since the registration before")
+        registered = registration.Registered(entry.registration, entry.contract, entry.parts)
+        strata = [registration.of_stratum(registered, stratum).parts for stratum in registered.strata]
         if thorough:
-            _check_config(name, entry.parts)
+            for given in (entry.parts, *strata):
+                _check_config(name, given)
         kept = history.kept_decision(layout, entry)
         if kept is not None:
             _check_kept(f"{folder_name}/decision.json", kept)

@@ -50,12 +50,14 @@ class Interchanged:
         profile: ``full_audit_v1``, or ``core`` where the audit has no Gate 3.
         core: the Core verdict in its certificate.
         evidence: the Evidence verdict in it.
+        left_out: names of strata: such a bundle holds the challengers that decide, and no others.
     """
 
     bundle_id: str
     profile: str
     core: str
     evidence: str
+    left_out: tuple[str, ...] = ()
 
 
 def export(results: Path, out: Path) -> Interchanged:
@@ -72,7 +74,7 @@ def export(results: Path, out: Path) -> Interchanged:
     """
     replayed = replay_results(results)
     document = replayed.decided.document
-    if document["registration"]["amendments"]:
+    if document["core"]["exploratory"] or document["evidence"]["exploratory"]:
         raise EvidenceError(
             "the registration was amended, so the decision is exploratory, which a dcp-audit bundle cannot say",
             "Use dcpflow's own format, which holds the amendments: dcpflow bundle export RESULTS claim.dcp",
@@ -87,7 +89,8 @@ def export(results: Path, out: Path) -> Interchanged:
         for name, data in files.items():
             write(made / name, data)
     manifest = loads(files["manifest.json"], "manifest.json")
-    return Interchanged(manifest["bundle_id"], manifest.get("profile", "core"), verdict["core"], verdict["evidence"])
+    profile, left_out = manifest.get("profile", "core"), tuple(document.get("strata", ()))
+    return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], left_out)
 
 
 def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) -> None:
@@ -121,6 +124,8 @@ def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registr
         "registration": seen.registered.digest,
         "decision": canonical.digest(canonical.encode(document) + b"\n"),
     }
+    if seen.strata:
+        names["left_out"] = f"informative strata of challengers, which decide nothing: {', '.join(seen.strata)}"
     return Decoded(
         registration=replace(reg, notes={"dcpflow": names}),
         envelope=_envelope(passed, seen, reg, gate1),

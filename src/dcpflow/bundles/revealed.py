@@ -14,6 +14,7 @@ from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.bundles.shapes import HEX, STAGE_FILE, TEXT, hold, record
 from dcpflow.errors import EvidenceError
+from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.folder import Evidence
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import canonical, packet, plan
@@ -168,22 +169,32 @@ def recompute(evidence: Evidence, secrets: Secrets) -> Recomputed:
     opened = _open(seen, secrets)
     for name, holds in opened.items():
         _agree(f"whether {name} opens to {secrets.source}", evidence.facts.commitments.get(name), holds)
-    draws = Draws(nonce, seen.registered.contract, seen.target.record.draw["public_randomness"])
+    randomness = seen.target.record.draw["public_randomness"]
+    canaries = _recompute(seen, Draws(nonce, seen.registered.contract, randomness), evidence, evidence.facts, secrets)
+    for name, part in seen.strata.items():
+        draws = Draws(nonce, part.registered.contract, randomness)
+        canaries += _recompute(part, draws, evidence, evidence.facts.strata[name], secrets)
+    orders = len(seen.scores) + len(seen.strata)
+    return Recomputed(len(seen.everything), orders, canaries, tuple(opened))
+
+
+def _recompute(seen: AuditView, draws: Draws, evidence: Evidence, facts: AuditFacts, secrets: Secrets) -> int:
+    """Recompute the draws of one contract; the number of canary files among them."""
     canaries = 0
     for episode in seen.episodes:
-        key, facts = episode.key, evidence.episode_facts[episode.digest]
+        key, known = episode.key, evidence.episode_facts[episode.digest]
         drawn = plan.draw(draws, key.stage, key.slot)
         holds = episode.record.draw == drawn and episode.record.unit == plan.unit(drawn)
-        _agree(f"whether {key} was drawn from {secrets.source}", facts["draw_matches"], holds)
+        _agree(f"whether {key} was drawn from {secrets.source}", known["draw_matches"], holds)
         asked = plan.to_quote(draws, key.stage, key.slot, seen.packet)
         for name, holds in packet.quoted(episode.record.quotes, asked).items():
-            _agree(f"whether {key} quoted its files ({name})", facts[name], holds)
+            _agree(f"whether {key} quoted its files ({name})", known[name], holds)
         canaries += plan.CANARY in asked
     for phase, rows in seen.scores.items():
         order = draws.order(len(rows), f"scores {phase}", "scoring order")
         holds = [rows[index].position for index in order] == list(range(1, len(rows) + 1))
-        _agree(f"whether phase {phase} was scored in its drawn order", evidence.facts.scoring_order.get(phase), holds)
-    return Recomputed(len(seen.episodes), len(seen.scores), canaries, tuple(opened))
+        _agree(f"whether phase {phase} was scored in its drawn order", facts.scoring_order.get(phase), holds)
+    return canaries
 
 
 def _open(seen: AuditView, secrets: Secrets) -> dict[str, bool]:

@@ -7,6 +7,7 @@ digest and any form, so they are held against these shapes first; a refusal name
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -124,6 +125,19 @@ def mapped(shape: Shape) -> Shape:
     return check
 
 
+def named(shape: Shape) -> Shape:
+    """An object whose names are those of strata, which are parts of paths, and such values."""
+    values = mapped(shape)
+
+    def check(value: Any) -> None:
+        values(value)
+        for name in value:
+            if not _STRATUM.fullmatch(name):
+                raise Mismatch("name", f"{name!r:.60} is no name of a stratum")
+
+    return check
+
+
 def record(may_lack: tuple[str, ...] = (), /, **fields: Shape) -> Shape:
     """An object with these fields and no others; ``may_lack`` names those that may be absent."""
     names, required = fields.keys(), fields.keys() - set(may_lack)
@@ -150,6 +164,7 @@ def _field(shape: Shape, key: str, item: Any) -> None:
 
 STAGE: Final = word(*plan.STAGES)
 ARM: Final = word(*dict.fromkeys(arm for stage in plan.STAGES.values() for arm in stage.arms))
+_STRATUM: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 VERDICT: Final = word("certified", "refuted", "inconclusive", "not_tested")
 _SEAL_OF_TASK: Final = record(
     public=mapped(DIGEST),
@@ -161,8 +176,14 @@ _SEAL_OF_TASK: Final = record(
     sealed_commitment=DIGEST,
     public_demonstration=TEXT,
 )
+_REGISTERED_STRATUM: Final = record(
+    config=record(agent=OBJECT, limits=OBJECT, challengers=POSITION, alpha=NUMBER),
+    sources=mapped(DIGEST),
+    contract=DIGEST,
+)
 PARTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys(("claim", "limits", "isolation", "design", "thresholds"), record(config=OBJECT)),
+    **dict.fromkeys(("claim", "limits", "isolation", "thresholds"), record(config=OBJECT)),
+    "design": record(("strata",), config=OBJECT, strata=named(_REGISTERED_STRATUM)),
     "information": record(("site",), config=OBJECT, site=mapped(DIGEST)),
     "task": record(config=OBJECT, seal=_SEAL_OF_TASK, sources=mapped(DIGEST)),
     "agent": record(config=OBJECT, sources=mapped(DIGEST)),
@@ -215,10 +236,13 @@ SCORES: Final = record(
         )
     ),
 )
-FACTS: Final = record(
-    contract=DIGEST,
-    facts=record(commitments=mapped(FLAG), scoring_order=mapped(FLAG), unlisted=listed(TEXT), target_runs=COUNT),
-)
+_FACTS: Final[Mapping[str, Shape]] = {
+    "commitments": mapped(FLAG),
+    "scoring_order": mapped(FLAG),
+    "unlisted": listed(TEXT),
+    "target_runs": COUNT,
+}
+FACTS: Final = record(contract=DIGEST, facts=record(("strata",), **_FACTS, strata=named(record((), **_FACTS))))
 DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_randomness=TEXT, first_arm=ARM)
 USAGE: Final = record(
     ("web_requests",),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.evidence import checks, gates
+from dcpflow.evidence import checks, gates, strata
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
+from dcpflow.evidence.strata import Stratum
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
@@ -48,6 +49,7 @@ class Outcome:
         facts: recomputed facts.
         episode_facts: and those of each episode, by record digest.
         config: the registered configuration.
+        strata: what was found of each stratum beside the challengers that decide, by name.
     """
 
     decision: Decision
@@ -57,6 +59,7 @@ class Outcome:
     facts: AuditFacts
     episode_facts: gates.Facts
     config: Config
+    strata: Mapping[str, Stratum] = field(default_factory=dict)
 
 
 def reach(
@@ -117,6 +120,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     """The decision's JSON object, without what the history adds."""
     view = outcome.view
     return {
+        **_strata(outcome),
         "schema": SCHEMA,
         "core": _core(outcome.decision),
         "evidence": _verdict(outcome.decision.evidence),
@@ -149,6 +153,14 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "formal_certificate_issued": False,
         "not_claimed": list(NOT_CLAIMED),
     }
+
+
+def _strata(outcome: Outcome) -> dict[str, Any]:
+    """What the decision says of strata: nothing where there are none."""
+    if not outcome.strata:
+        return {}
+    blocks = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
+    return {"headline": strata.headline(blocks), "strata": blocks}
 
 
 def _units(view: AuditView) -> int:
@@ -329,11 +341,21 @@ def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
 
 
 def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
-    """Mark the statuses that rest on an amended key; Evidence rests on Core."""
-    touched = [str(change["key"]) for change in changes]
+    """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys.
+
+    No status rests on a stratum.
+    """
+    keys = [str(change["key"]) for change in changes]
+    touched = [key for key in keys if not f"{key}.".startswith(STRATA_KEYS)]
     core = any(not key.startswith(GATE3_KEYS) for key in touched)
     decision["core"]["exploratory"] = core
     decision["evidence"]["exploratory"] = bool(touched)
+    for name, block in decision.get("strata", {}).items():
+        own = f"{STRATA_KEYS}{name}."
+        block["exploratory"] = core or any(f"{key}.".startswith(own) or f"{key}." == STRATA_KEYS for key in keys)
+
+
+STRATA_KEYS = "design.strata."
 
 
 GATE3_KEYS = (

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import decision, facts, rows, tables, view
-from dcpflow.evidence.checks import Check
+from dcpflow.evidence import decision, facts, gates, rows, tables, view
+from dcpflow.evidence import strata as of_strata
+from dcpflow.evidence.checks import Check, Context
 from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
@@ -65,14 +66,25 @@ class Decided:
 
 
 def receipts(layout: Layout) -> list[Path]:
-    """Every receipt of the registered stages, of whatever batches; those of an earlier contract are left out."""
+    """Every receipt of the registered stages, of whatever batches; those of another contract are left out: of an
+    earlier one, or of a stratum."""
     contract = registration.read_contract(layout.registration).digest
-    paths = sorted(
-        path
-        for phase in scores(layout)
-        for stage in plan.PHASES[phase]
-        for path in (layout.root / stage).rglob("b*.json")
-    )
+    return [path for phase in scores(layout) for path in _of_contract(layout, plan.PHASES[phase], contract)]
+
+
+def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
+    """The files of every registered stratum, by name."""
+    return {
+        name: view.Files(
+            _of_contract(layout, (view.STRATUM_PHASE,), registration.of_stratum(registered, name).contract),
+            layout.scores(plan.place(view.STRATUM_PHASE, name)),
+        )
+        for name in registered.strata
+    }
+
+
+def _of_contract(layout: Layout, stages: Sequence[str], contract: str) -> list[Path]:
+    paths = sorted(path for stage in stages for path in (layout.root / stage).rglob("b*.json"))
     return [path for path in paths if recorded_receipts.contract_of(path) == contract]
 
 
@@ -88,10 +100,10 @@ def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mappin
     Raises:
         EvidenceError: something is missing, altered or foreign.
     """
-    registered = registration.read_contract(layout.registration)
-    point = checkpoint.read(layout, registered.digest) if "pairs" in score_paths else None
-    web = packet.read(layout, registered.digest) if registered.web else None
-    return view.load(layout, receipt_paths, score_paths, point, web)
+    registered = registration.read_registration(layout.registration)
+    point = checkpoint.read(layout, registered.contract) if "pairs" in score_paths else None
+    web = packet.read(layout, registered.contract) if registered.web else None
+    return view.load(layout, receipt_paths, score_paths, point, web, strata(layout, registered))
 
 
 def write(
@@ -103,7 +115,7 @@ def write(
         name: tables.write(table_path(layout, name), name, contents[name], seen.registered.digest) for name in TABLES
     }
     facts.write(layout.evidence / "facts.json", seen.registered.contract, audit_facts)
-    stagefile.write(layout.evidence / "manifest.json", SCHEMA, _manifest(seen, digests))
+    stagefile.write(layout.evidence / "manifest.json", SCHEMA, manifest_body(seen, digests))
 
 
 def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Evidence:
@@ -120,20 +132,26 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     for name in TABLES:
         _expect(layout, name, digests[name], manifest["tables"][name])
     known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
-    if missing := [episode for episode in seen.episodes if episode.digest not in known]:
+    if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
         )
     expected = rows.all_rows(seen, known)
     for name in TABLES:
         _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
-    if manifest != _manifest(seen, digests):
+    if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
         raise EvidenceError(
             f"the evidence manifest {path} names other scores, tables or contract than those that are here",
             f"To make it again: rm -f '{path}' and run snakemake again",
         )
     audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
+    if audit_facts.strata.keys() != seen.strata.keys():
+        path = layout.evidence / "facts.json"
+        raise EvidenceError(
+            f"the facts {path} are of other strata than those that are registered",
+            f"To make them again: rm -f '{path}' and run snakemake again",
+        )
     return Evidence(seen, audit_facts, known, digests)
 
 
@@ -213,8 +231,12 @@ class _Section(SimpleNamespace):
         )
 
 
-def _manifest(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
-    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": dict(seen.inputs)}
+def manifest_body(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
+    """The body of the evidence manifest."""
+    strata = {
+        plan.place(phase, name): digest for name, part in seen.strata.items() for phase, digest in part.inputs.items()
+    }
+    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": {**seen.inputs, **strata}}
 
 
 def _expect(layout: Layout, name: str, found: str, expected: str) -> None:
@@ -234,7 +256,14 @@ def _again(layout: Layout, name: str) -> str:
 def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entry]) -> decision.Outcome:
     registrations = [entry.registration for entry in past]
     config = config_of(seen.registered)
-    return decision.reach(seen, evidence.facts, evidence.episode_facts, registrations, config)
+    outcome = decision.reach(seen, evidence.facts, evidence.episode_facts, registrations, config)
+    claimed = gates.gate1(seen).claimed
+    found = {}
+    for name, part in seen.strata.items():
+        own, alpha = evidence.facts.strata[name], seen.registered.strata[name]["config"]["alpha"]
+        context = Context(part, own, evidence.episode_facts, registrations, config_of(part.registered), outcome.reg)
+        found[name] = of_strata.reach(context, claimed, alpha)
+    return replace(outcome, strata=found)
 
 
 def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
@@ -260,7 +289,10 @@ def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Ent
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
         design = registered.config("design")
-        if all(len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in _required(own)):
+        whole = all(
+            len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in _required(own)
+        )
+        if whole and own.strata.keys() == registered.strata.keys():
             return decision.document(_reach(evidence, own, past))
     kept = history.kept_decision(layout, first)
     return canonical.decode(kept, "the kept decision") if kept else None

@@ -25,7 +25,21 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
         view: the audit.
         facts: by record digest, what the stage recomputed from the task and the draws.
     """
-    return {
+    rows = _of_episodes(view, facts, "") | {
+        "controls": [control_row(view, episode, facts[episode.digest]) for episode in view.of("controls")],
+        "pairs": pair_rows(view, "pairs"),
+        "null_pairs": pair_rows(view, "null_pairs"),
+    }
+    for name, part in view.strata.items():
+        for table, more in _of_episodes(part, facts, name).items():
+            rows[table] += more
+    return rows
+
+
+def _of_episodes(view: AuditView, facts: Mapping[str, Mapping[str, bool]], stratum: str) -> dict[str, list[Row]]:
+    """Rows of the tables that list episodes of every kind. Those of a stratum that does not decide have the stage and
+    phase ``challengers/NAME``, so that nobody who counts the challengers counts them."""
+    rows: dict[str, list[Row]] = {
         "episodes": [episode_row(episode, facts[episode.digest]) for episode in view.episodes],
         "candidates": [
             {
@@ -43,9 +57,14 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
             for number, call in enumerate(episode.calls, 1)
         ],
         "scores": [row for phase, rows in view.scores.items() for score in rows for row in score_rows(phase, score)],
-        "controls": [control_row(view, episode, facts[episode.digest]) for episode in view.of("controls")],
-        "pairs": pair_rows(view, "pairs"),
-        "null_pairs": pair_rows(view, "null_pairs"),
+    }
+    if not stratum:
+        return rows
+    return {
+        table: [
+            row | {name: plan.place(row[name], stratum) for name in ("stage", "phase") if name in row} for row in found
+        ]
+        for table, found in rows.items()
     }
 
 

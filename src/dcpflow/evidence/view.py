@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
@@ -21,6 +22,9 @@ from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
 from dcpflow.records.transcript import exchanges
+
+STRATUM_PHASE: Final = "challengers"
+"""Stage and phase of the episodes of every stratum."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,9 @@ class AuditView:
         probes: isolation probe records by digest.
         candidates: bytes of each committed candidate by digest.
         packets: every Web packet that a record names, by digest.
+        strata: the challengers of each stratum beside those that decide, as an audit with the same target run and
+            nothing else. They have a contract of their own, and none of them is among ``episodes``.
+        claimed: of a stratum, the target run, which is not among its episodes; None for the audit itself.
     """
 
     registered: Registered
@@ -93,6 +100,8 @@ class AuditView:
     probes: Mapping[str, Mapping[str, Any]]
     candidates: Mapping[str, bytes]
     packets: Mapping[str, Packet]
+    strata: Mapping[str, AuditView] = field(default_factory=dict)
+    claimed: Episode | None = None
 
     @cached_property
     def _scored(self) -> dict[str, ScoreRow]:
@@ -119,8 +128,15 @@ class AuditView:
     @property
     def target(self) -> Episode:
         """The target run."""
+        if self.claimed is not None:
+            return self.claimed
         (target,) = self.of("target")
         return target
+
+    @property
+    def everything(self) -> tuple[Episode, ...]:
+        """All episodes, behind the audit's own those of its strata."""
+        return (*self.episodes, *(episode for part in self.strata.values() for episode in part.episodes))
 
     @property
     def packet(self) -> Packet:
@@ -140,7 +156,11 @@ class AuditView:
         return self._own.get((role, stage, slot))
 
     def restricted(self, registered: Registered) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots alone."""
+        """The same evidence under another registration of the same contract, with its slots and strata alone.
+
+        A stratum that is not on record under the contract that it has there is left out.
+        """
+        strata = {name: registration.of_stratum(registered, name) for name in registered.strata}
         slots = {stage: plan.slots(stage, registered.config("design")) for stage in plan.STAGES}
         kept = tuple(episode for episode in self.episodes if episode.record.slot <= slots[episode.record.stage])
         return replace(
@@ -149,6 +169,11 @@ class AuditView:
             episodes=kept,
             scores={
                 phase: tuple(row for row in rows if row.slot <= slots[row.stage]) for phase, rows in self.scores.items()
+            },
+            strata={
+                name: self.strata[name].restricted(own)
+                for name, own in strata.items()
+                if name in self.strata and self.strata[name].registered.contract == own.contract
             },
         )
 
@@ -163,12 +188,26 @@ def mean_score(row: ScoreRow) -> float:
     return math.fsum(row.units.values()) / len(row.units)
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the files of a stratum lie.
+
+    Attributes:
+        receipts: every receipt of its contract.
+        scores: its score file.
+    """
+
+    receipts: Sequence[Path]
+    scores: Path
+
+
 def load(
     layout: Layout,
     receipt_paths: Iterable[Path],
     score_paths: Mapping[str, Path],
     checkpoint: tuple[Mapping[str, Any], str] | None,
     web: Mapping[str, Any] | None = None,
+    strata: Mapping[str, Files] = MappingProxyType({}),
 ) -> AuditView:
     """Read an audit's evidence.
 
@@ -178,12 +217,45 @@ def load(
         score_paths: the score file of each phase.
         checkpoint: body and digest of the checkpoint, or None without Gate 3.
         web: the file that names the Web packet, or None where the Web is not offered.
+        strata: the files of each stratum, by name.
 
     Raises:
         EvidenceError: something is missing, altered, foreign, or stands twice; the message names it and the
             command that restores it.
     """
     registered = registration.read_registration(layout.registration)
+    seen = _load(layout, registered, receipt_paths, score_paths)
+    _check_packet(layout, registered, seen.episodes, web)
+    if checkpoint:
+        _check_checkpoint(layout, registered, seen.episodes, checkpoint[0], seen.packets)
+        seen = replace(seen, checkpoint={**checkpoint[0], "digest": checkpoint[1]})
+    return replace(seen, strata={name: _stratum(layout, seen, name, strata[name]) for name in registered.strata})
+
+
+def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:
+    """The challengers of a stratum, which all say that they are its own."""
+    registered = registration.of_stratum(audit.registered, name)
+    seen = _load(layout, registered, of.receipts, {STRATUM_PHASE: of.scores})
+    for episode in seen.episodes:
+        if episode.record.stage != STRATUM_PHASE or episode.record.stratum != name:
+            store = EpisodeStore(layout.store, registered.contract)
+            raise EvidenceError(
+                f"the record of {episode.key} under the contract of the stratum {name} says that it is of another "
+                f"one ({episode.record.stratum!r:.40})",
+                store.run_again(episode.key, episode.record.attempt),
+            )
+    return replace(
+        seen,
+        packets={**audit.packets, **seen.packets},
+        candidates={**audit.candidates, **seen.candidates},
+        claimed=audit.target,
+    )
+
+
+def _load(
+    layout: Layout, registered: Registered, receipt_paths: Iterable[Path], score_paths: Mapping[str, Path]
+) -> AuditView:
+    """The episodes of one contract, with their scores and all that their records name."""
     store = EpisodeStore(layout.store, registered.contract)
     objects = ObjectStore(layout.objects)
     design = registered.config("design")
@@ -214,16 +286,13 @@ def load(
     }
     _check_scores(episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
-    _check_packet(layout, registered, episodes, web)
-    if checkpoint:
-        _check_checkpoint(layout, registered, episodes, checkpoint[0], packets)
     return AuditView(
         registered=registered,
         episodes=episodes,
         scores={phase: tuple(rows) for phase, (_, rows, _) in phases.items()},
         score_inputs={phase: inputs for phase, (inputs, _, _) in phases.items()},
         inputs={phase: digest for phase, (_, _, digest) in phases.items()},
-        checkpoint={**checkpoint[0], "digest": checkpoint[1]} if checkpoint else {},
+        checkpoint={},
         probes={
             digest: json.loads(objects.get(digest, "the isolation probe's record"))
             for digest in {episode.record.isolation for episode in episodes}

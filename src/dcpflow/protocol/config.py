@@ -49,6 +49,7 @@ __all__ = [
     "Section",
     "all_keys",
     "allowed",
+    "is_named",
     "load",
     "section_of",
     "to_registration",
@@ -71,13 +72,18 @@ def all_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tupl
         if section is None:
             yield prefix + name, info
         else:
-            yield from all_keys(section, f"{prefix}{name}.")
+            yield from all_keys(section, f"{prefix}{name}.{'NAME.' if is_named(info) else ''}")
 
 
 def section_of(info: FieldInfo) -> type[Section] | None:
     """The section that a field holds, if perhaps only sometimes; None for a value."""
     kinds = (info.annotation, *get_args(info.annotation))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
+
+
+def is_named(info: FieldInfo) -> bool:
+    """Whether a field holds any number of sections, each under a name that the user gives it."""
+    return section_of(info) is not None and get_origin(info.annotation) is Mapping
 
 
 def allowed(key: str, info: FieldInfo) -> tuple[str, str | None]:
@@ -190,7 +196,7 @@ def load(mapping: Mapping[str, Any]) -> Config:
             for path in found:
                 _remove(cleaned, path)
     problems = list(malformed.values())
-    for problem, compared in _broken_rules(config):
+    for problem, compared in (*_broken_rules(config), *_strata_contradictions(config)):
         # Beside a malformed key a comparison would use a default that the user did not mean.
         if not any(_overlap(key, ".".join(map(str, path))) for key in compared for path in malformed):
             problems.append(problem)
@@ -211,17 +217,38 @@ def _drop_keys_that_are_no_text(
             fault = f"a key must be text, not {type(name).__name__}"
             yield where, Problem(".".join(where), None, fault, "remove it")
         elif info and (inner := section_of(info)) and isinstance(value, dict):
-            yield from _drop_keys_that_are_no_text(value, inner, (*path, name))
+            yield from _drop_below(value, inner, (*path, name), named=is_named(info))
+
+
+def _drop_below(
+    mapping: dict[Any, Any], section: type[Section], path: tuple[str, ...], *, named: bool
+) -> Iterator[tuple[tuple[str, ...], Problem]]:
+    if not named:
+        yield from _drop_keys_that_are_no_text(mapping, section, path)
+        return
+    for name, value in list(mapping.items()):
+        if not isinstance(name, str):
+            del mapping[name]
+            where = (*path, str(name))
+            fault = f"a name must be text, not {type(name).__name__}"
+            yield where, Problem(".".join(where), None, fault, "put it in quotes")
+        elif isinstance(value, dict):
+            yield from _drop_keys_that_are_no_text(value, section, (*path, name))
 
 
 def _written_path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """The place of an error up to the key that holds the value, or up to the unknown key."""
-    model: type[BaseModel] | None = Config
+    model: type[BaseModel] = Config
+    named = False
     for depth, name in enumerate(loc, start=1):
-        info = model.model_fields.get(str(name)) if model else None
-        model = section_of(info) if info else None
-        if model is None:
+        if named:
+            named = False
+            continue
+        info = model.model_fields.get(str(name))
+        section = section_of(info) if info else None
+        if info is None or section is None:
             return loc[:depth]
+        model, named = section, is_named(info)
     return loc
 
 
@@ -273,6 +300,9 @@ def _malformed(path: tuple[str | int, ...], detail: Mapping[str, Any], cleaned: 
 
 def _no_section(key: str, value: object, section: type[Section]) -> Problem:
     keys = ", ".join(section.model_fields)
+    if key == "strata":
+        fault = "must be a section that holds a section for each stratum, under its name"
+        return Problem(key, _shown(value), fault, f"below each name there are: {keys}")
     if value is None:
         return Problem(key, None, "the section is empty", f"delete the line, or give some of: {keys}")
     remedy = f"indent its keys below it: {keys}"
@@ -283,10 +313,15 @@ def _no_section(key: str, value: object, section: type[Section]) -> Problem:
 
 def _definition(path: tuple[str | int, ...]) -> FieldInfo:
     info = Config.model_fields[str(path[0])]
+    named = is_named(info)
     for name in path[1:]:
+        if named:
+            named = False
+            continue
         section = section_of(info)
         assert section is not None
         info = section.model_fields[str(name)]
+        named = is_named(info)
     return info
 
 
@@ -543,6 +578,40 @@ def _budget_contradictions(budget: Budget, agent: Agent) -> Iterator[_Finding]:
     if (budget.max_usd or budget.max_usd_per_episode) and not agent.model:
         fault = "limits what agent.model costs, and there is none"
         yield Problem("budget.max_usd", None, fault, "remove it, or give agent.model"), keys
+
+
+_STRATUM: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+def _strata_contradictions(config: Config) -> Iterator[_Finding]:
+    """What is wrong with each stratum: held against the same rules as the agent and limits that it stands in for."""
+    taken = {_episodes_of(config): f"the challengers that decide ({config.design.stratum})"}
+    own = {(problem.key, problem.fault) for problem, _ in _broken_rules(config)}
+    for name in config.strata:
+        key, keys = f"strata.{name}", (f"strata.{name}", *CONTRACT_SECTIONS)
+        if not _STRATUM.fullmatch(name):
+            fault = "must be a name of at most 32 small letters, digits, dashes and underscores, the first a letter"
+            yield Problem(key, None, fault, "rename it"), keys
+        elif name == config.design.stratum:
+            fault = "is the name of the challengers that decide (design.stratum)"
+            yield Problem(key, None, fault, "rename it"), keys
+        try:
+            found = load(config.in_place_of(name))
+        except ConfigError as error:
+            for problem in error.problems:
+                if (problem.key, problem.fault) not in own:
+                    yield replace(problem, key=f"{key}.{problem.key}"), keys
+            continue
+        if other := taken.get(_episodes_of(found)):
+            fault = f"has agent and limits of {other}, so that their episodes are the same"
+            yield Problem(key, None, fault, "change one of them, or remove it"), keys
+        taken[_episodes_of(found)] = f"the stratum {name}"
+
+
+def _episodes_of(config: Config) -> str:
+    """What the episodes of a configuration are, as text that can be compared."""
+    parts = config.parts()
+    return json.dumps([parts["agent"], parts["limits"]], sort_keys=True)
 
 
 def _unsafe_integers(key: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[Problem]:

@@ -679,6 +679,36 @@ class Budget(Section):
     )
 
 
+class Stratum(Section):
+    """Further challengers of other strengths, each stratum under a name of its own. They are informative: no gate reads
+    them. What is not given here is as for the challengers that decide.
+    """
+
+    agent: Mapping[str, JsonValue] = Field(
+        {},
+        description="What differs from `agent`, key by key; one that gives a `kind` or a `name` is another agent, and "
+        "takes nothing over from it.",
+    )
+    limits: Mapping[str, JsonValue] = Field({}, description="What differs from `limits`, key by key.")
+    challengers: int = Field(
+        30, ge=1, le=MAX_SLOTS, description="Attempts without feedback.", json_schema_extra={"unit": "episodes"}
+    )
+    alpha: float = Field(
+        0.05,
+        gt=0,
+        le=0.5,
+        description="Error of the stratum's own zero-hit bound; no part of the audit's error budget, since nothing "
+        "is decided by it.",
+        json_schema_extra={"unit": "probability"},
+    )
+    budget: Mapping[str, JsonValue] = Field(
+        {},
+        exclude=True,
+        description="What differs from `budget`, if the stratum's agent asks a model; its limits hold for the stratum "
+        "alone, beside those of `budget`. Not registered.",
+    )
+
+
 class Config(Section):
     """The whole configuration of one audit."""
 
@@ -689,6 +719,7 @@ class Config(Section):
     limits: Limits = Limits()
     isolation: Isolation = Isolation()
     design: Design = Design()
+    strata: Mapping[str, Stratum] = {}
     thresholds: Thresholds = Thresholds()
     budget: Budget = Budget()
     execution: Execution = Execution()
@@ -704,3 +735,52 @@ class Config(Section):
             if parts[section][name] is None:
                 del parts[section][name]
         return parts
+
+    def in_place_of(self, stratum: str) -> dict[str, Any]:
+        """What a file would say under which a stratum's agent and limits stood in the place of the audited ones."""
+        given, plain = self.strata[stratum], _plain(self)
+        another = given.agent.keys() & {"kind", "name"}
+        agent = given.agent if another else _laid_over(plain["agent"], given.agent)
+        return plain | {
+            "agent": agent,
+            "limits": _laid_over(plain["limits"], given.limits),
+            "budget": _laid_over(plain["budget"], given.budget) if agent.get("model") else given.budget,
+            "strata": {},
+        }
+
+    def of_stratum(self, stratum: str) -> Config:
+        """The configuration that a stratum's challengers run under."""
+        own, challengers = self.in_place_of(stratum), self.strata[stratum].challengers
+        own["design"] |= {"stratum": stratum, "challengers": challengers}
+        return Config.model_validate(own)
+
+    def registered_strata(self) -> dict[str, dict[str, Any]]:
+        """What is registered of each stratum, as plain JSON data: agent and limits whole, number and alpha."""
+        found = {}
+        for name, stratum in self.strata.items():
+            parts = self.of_stratum(name).parts()
+            found[name] = {
+                "agent": parts["agent"],
+                "limits": parts["limits"],
+                "challengers": stratum.challengers,
+                "alpha": stratum.alpha,
+            }
+        return found
+
+
+def _plain(section: Section) -> dict[str, Any]:
+    """Every key of a section, those that are not registered too."""
+    values = ((name, getattr(section, name)) for name in type(section).model_fields)
+    return {name: _plain(value) if isinstance(value, Section) else value for name, value in values}
+
+
+def _laid_over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A section with what is given instead, key by key, sections within it too."""
+    merged = dict(base)
+    for name, value in given.items():
+        below = merged.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[name] = _laid_over(below, value)
+        else:
+            merged[name] = value
+    return merged

@@ -165,7 +165,7 @@ def evaluate_recovery(
     adequacy_faults = (
         *_adequacy_faults(reg, adequacy, recall),
         *_composition_faults(reg, attempts),
-        *_rate_faults(reg, rows, statuses),
+        *rate_faults(reg, rows, statuses),
     )
     bound = bound_without_failures = None
     if not hits and not adequacy_faults and not unresolved:  # G2.18, second sentence
@@ -400,9 +400,10 @@ def _composition_faults(reg: Registration, attempts: Sequence[Attempt]) -> tuple
     return tuple(found)
 
 
-def _rate_faults(
+def rate_faults(
     reg: Registration, rows: Sequence[AttemptResult], statuses: Counter[AttemptStatus]
 ) -> tuple[Fault, ...]:
+    """Shares of the attempts that are outside of what is registered (G2.14, G2.15)."""
     total = len(rows)
     ran = total - statuses[AttemptStatus.INFRASTRUCTURE_INVALID]
     found = []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, files, stagefile
+from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
@@ -27,8 +27,8 @@ class Entry:
         parts: all registered parts.
         previous: digest of the entry before; empty for the first.
         changes: changed keys with ``key``, ``old`` and ``new``; none for the first.
-        opened: what there was at that time: ``started`` and ``committed`` episodes by stage, and the digests of
-            the scores that were already there.
+        opened: what there was at that time: ``started`` and ``committed`` episodes by stage (those of a stratum as
+            ``challengers/NAME``), and the digests of the scores that were already there.
         digest: of this entry.
     """
 
@@ -82,7 +82,7 @@ def append(layout: Layout, registered: Registered) -> None:
         "parts": registered.parts,
         "previous": last.digest if last else "",
         "changes": list(changes(last.parts, registered.parts)) if last else [],
-        "opened": _opened(layout) if last else {},
+        "opened": _opened(layout, known) if last else {},
     }
     folder = _folder(layout, sequence, registered.digest)
     files.write_atomic(folder / "when.json", canonical.encode({"registered": f"{time.time():.0f}"}))
@@ -109,14 +109,24 @@ def _folder(layout: Layout, sequence: int, digest: str) -> Path:
     return layout.history / f"{sequence:04d}-{digest.removeprefix('sha256:')[:16]}"
 
 
-def _opened(layout: Layout) -> dict[str, Any]:
+def _opened(layout: Layout, known: Sequence[Entry]) -> dict[str, Any]:
     """What was started, committed and scored by now."""
+    strata = {
+        stratum["contract"].removeprefix("sha256:"): name
+        for entry in known
+        for name, stratum in entry.parts["design"].get("strata", {}).items()
+    }
     stages: dict[str, dict[str, int]] = {}
     for arm in sorted(layout.store.glob("*/*/*/*")):
-        counts = stages.setdefault(arm.parts[-3], {"started": 0, "committed": 0})
+        stage = plan.place(arm.parts[-3], strata.get(arm.parts[-4], ""))
+        counts = stages.setdefault(stage, {"started": 0, "committed": 0})
         counts["started"] += any(arm.glob("*/holder-*.json"))
         counts["committed"] += any(arm.glob("*/record.json"))
-    scored = {path.stem: canonical.digest(path.read_bytes()) for path in sorted(layout.root.glob("scores/*.json"))}
+    folder = layout.root / "scores"
+    scored = {
+        str(path.relative_to(folder).with_suffix("")): canonical.digest(path.read_bytes())
+        for path in sorted(folder.rglob("*.json"))
+    }
     return {"episodes": stages, "scores": scored}
 
 

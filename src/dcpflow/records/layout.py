@@ -67,7 +67,7 @@ class Layout:
         return self.root / "target" / "packet.json"
 
     def scores(self, stage: str) -> Path:
-        """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``."""
+        """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``, or of a stratum."""
         return self.root / "scores" / f"{stage}.json"
 
     @property

@@ -63,6 +63,16 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 """The stages that are scored together, once all of their episodes are committed."""
 
 
+def place(stage: str, stratum: str) -> str:
+    """Where a stage's receipts lie, and what the tables call the stage of a stratum that does not decide."""
+    return f"{stage}/{stratum}" if stratum else stage
+
+
+def stratum_of(place: str) -> str:
+    """The stratum that a place names; empty for a stage or a phase of the audit itself."""
+    return place.partition("/")[2]
+
+
 def slots(stage: str, design: Mapping[str, Any]) -> int:
     """How many slots of this stage are registered."""
     key = STAGES[stage].count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ class Registered:
         digest: C for a contract, R for a whole registration.
         contract: C.
         parts: content of each part. ``config`` is what the configuration said; beside it stand the digests
-            that bind what the configuration only names (sources, public material, commitments).
+            that bind what the configuration only names (sources, public material, commitments). Beside the design
+            stand the strata, if there are any: of each its ``config``, its agent's ``sources`` and its ``contract``.
     """
 
     digest: str
@@ -34,6 +36,12 @@ class Registered:
         """What the configuration said in this part."""
         config: dict[str, Any] = self.parts[part]["config"]
         return config
+
+    @property
+    def strata(self) -> dict[str, dict[str, Any]]:
+        """What was registered of each stratum beside the challengers that decide, by name."""
+        strata: dict[str, dict[str, Any]] = self.parts.get("design", {}).get("strata", {})
+        return strata
 
     @property
     def web(self) -> dict[str, Any] | None:
@@ -109,6 +117,53 @@ def read_registration(folder: Path) -> Registered:
     if contract.digest != body["contract"]:
         raise EvidenceError(f"the registration in {path} is for another contract", _remedy(path))
     return Registered(body["registration"], contract.digest, parts)
+
+
+def design_part(
+    contract: dict[str, dict[str, Any]], design: dict[str, Any], strata: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The design as it is registered; of strata, which have each a contract of their own, nothing where there are none.
+
+    Args:
+        contract: the contract's parts.
+        design: what the configuration says of it.
+        strata: ``config`` and ``sources`` of each stratum, by name.
+    """
+    part: dict[str, Any] = {"config": design}
+    if strata:
+        part["strata"] = {
+            name: {**stratum, "contract": contract_digest(_in_place(contract, stratum))}
+            for name, stratum in strata.items()
+        }
+    return part
+
+
+def of_stratum(registered: Registered, name: str) -> Registered:
+    """The registration as a stratum's episodes see it: its agent, limits and number in the place of the matched ones.
+
+    Args:
+        registered: a whole registration.
+        name: of one of its strata.
+
+    Returns:
+        Its digest is that of the whole registration, its contract the stratum's own.
+
+    Raises:
+        EvidenceError: the registered contract is not the one that agent and limits give.
+    """
+    stratum = registered.strata[name]
+    design = {**registered.config("design"), "stratum": name, "challengers": stratum["config"]["challengers"]}
+    parts = {**_in_place(registered.parts, stratum), "design": {"config": design}}
+    digest = contract_digest(parts)
+    if digest != stratum["contract"]:
+        raise EvidenceError(f"the stratum {name} is registered with another contract than its agent and limits give")
+    return Registered(registered.digest, digest, parts)
+
+
+def _in_place(parts: dict[str, dict[str, Any]], stratum: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    own = stratum["config"]
+    agent, limits = {"config": own["agent"], "sources": stratum["sources"]}, {"config": own["limits"]}
+    return {**parts, "agent": agent, "limits": limits}
 
 
 def _write_parts(folder: Path, parts: dict[str, dict[str, Any]], names: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ class Line:
     """One arm of one stage.
 
     Attributes:
-        stage: of the episodes.
+        stage: of the episodes; ``challengers/NAME`` for a stratum that does not decide.
         arm: of the episodes.
         registered: slots; None where they are not registered here, or replace what was lost.
         started: episodes.
@@ -59,10 +59,11 @@ def lines(material: Material) -> list[Line]:
     arms: dict[tuple[str, str], list[Row]] = {}
     for row in material.tables["episodes"]:
         arms.setdefault((row["stage"], row["arm"]), []).append(row)
+    known = {(stage, arm): None for stage, kind in plan.STAGES.items() for arm in kind.arms}
+    # behind them the strata, as the table lists them
     return [
         _line(material, stage, arm, arms[stage, arm], replaced, best)
-        for stage, kind in plan.STAGES.items()
-        for arm in kind.arms
+        for stage, arm in (*known, *(place for place in arms if place not in known))
         if (stage, arm) in arms
     ]
 
@@ -72,12 +73,14 @@ def _line(
 ) -> Line:
     outcomes = Counter(row["outcome"] for row in rows)
     open_scores = sum(best[row["record"]]["validity"] == "unresolved" for row in rows if row["record"] in best)
-    decided = material.decision["gate2"]["challengers"]["unresolved"] if stage == "challengers" else None
-    design = material.config("design")
+    kind, _, stratum = stage.partition("/")
+    block = material.decision["strata"][stratum] if stratum else material.decision["gate2"]
+    decided = block["challengers"]["unresolved"] if kind == "challengers" else None
+    design = material.config("design") | ({"challengers": block["challengers"]["registered"]} if stratum else {})
     return Line(
         stage=stage,
         arm=arm,
-        registered=plan.slots(stage, design) if design and not plan.STAGES[stage].replaces else None,
+        registered=plan.slots(kind, design) if design and not plan.STAGES[kind].replaces else None,
         started=len(rows),
         artifact=outcomes["artifact"],
         failed=outcomes["model_failure"],

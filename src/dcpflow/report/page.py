@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dcpflow.records import canonical
+from dcpflow.records import canonical, plan
 from dcpflow.records.packet import Packet
 from dcpflow.report import figures, ledger, templates, wording
 from dcpflow.report.material import Experiment, Material, Row
@@ -65,6 +65,7 @@ def _content(material: Material) -> dict[str, Any]:
         "digest": material.digest,
         "statuses": [(name, decision[key]) for name, key in (("Core", "core"), ("Evidence", "evidence"))],
         "headline": wording.SCOPE,
+        "beside": wording.beside(decision),
         "exercise": wording.exercise(decision),
         "exercise_headline": wording.EXERCISE,
         "claim": wording.claim(material),
@@ -75,6 +76,7 @@ def _content(material: Material) -> dict[str, Any]:
         "scores": _scores(material, challengers, best),
         "challengers": challengers[:MAX_ROWS],
         "challengers_left_out": len(challengers[MAX_ROWS:]),
+        "strata": wording.strata(material),
         "controls": wording.controls(material),
         "controls_figure": _controls(material),
         "control_rows": list(material.tables["controls"])[:MAX_ROWS],
@@ -109,12 +111,15 @@ def _episode(row: Row, best: Mapping[str, Row]) -> Row:
 
 
 def _scores(material: Material, challengers: Sequence[Row], best: Mapping[str, Row]) -> figures.Strips | None:
-    """Challengers, and the branches of both arms, whose artifacts are scored on the same units."""
+    """Challengers, each stratum apart, and the branches of both arms, whose artifacts are scored on the same units."""
     gate1, gate2 = material.decision["gate1"], material.decision["gate2"]
     line = gate2["recovery_line"]
     if line is None:
         return None
     arms = [_arm("challengers, told nothing", "withheld", [row["score"] for row in challengers], line)]
+    for name in material.decision.get("strata", {}):
+        rows = [_episode(row, best) for row in material.of(plan.place("challengers", name))]
+        arms.append(_arm(f"stratum {name}, informative", "withheld", [row["score"] for row in rows], line))
     replaced = {row["replacement_of"] for row in material.tables["pairs"]}
     pairs = [row for row in material.tables["pairs"] if row["pair"] not in replaced]
     for arm in ("neutral", "truthful") if pairs else ():
@@ -249,6 +254,11 @@ def _digests(material: Material) -> list[tuple[str, str]]:
         *((f"{name.replace('_', ' ')} commitment", seal.get(f"{name}_commitment")) for name in _SEALED),
         *((name, rests_on.get(name)) for name in ("bundle", "episodes", "checkpoint", "checks")),
         *((f"scores of {name}", digest) for name, digest in rests_on.get("scores", {}).items()),
+        *(
+            (f"{what} of the stratum {name}", digest)
+            for name, block in decision.get("strata", {}).items()
+            for what, digest in (("contract", block["contract"]), *block["rests_on"].items())
+        ),
         *((f"table {name}", digest) for name, digest in rests_on.get("tables", {}).items()),
     ]
     return [(name, digest) for name, digest in found if digest]

@@ -31,11 +31,14 @@ def report_of(path: Path) -> Path | None:
 
 def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
-    lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence"), ""]
+    lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence")]
+    lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
+    lines += [""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
     lines += [_scope(decision), _roles(decision), *_web(decision.get("web")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
+    lines += [line for name, block in decision.get("strata", {}).items() for line in _stratum(name, block)]
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
     return "\n".join(plain(line) for line in lines)
@@ -140,6 +143,21 @@ def _gate3(gate: Mapping[str, Any]) -> list[str]:
         f"          null study {null['pairs']} pairs, {number(null['mean'])} in {interval(null)} "
         f"(band {gate['delta_sham']:g})",
     ]
+
+
+def _stratum(name: str, block: Mapping[str, Any]) -> list[str]:
+    """A stratum, which decides nothing, with its arm and denominator."""
+    seats = block["challengers"]
+    mark = ", EXPLORATORY" if block["exploratory"] else ""
+    lines = [
+        f"Stratum   {name} ({block['label']}{mark}): {block['agent']}, {block['budget']['experiments']} experiments; "
+        f"hits {seats['hits']} of {seats['independent']} independent challengers ({seats['started']} of "
+        f"{seats['registered']} started, {seats['model_failures']} failed, {seats['infrastructure']} lost); "
+        f"best {number(block['best_score'])}",
+        f"          recovery probability at most {number(block['recovery_upper_bound'])} (error {block['alpha']:g})"
+        + (f"; recovered by {', '.join(block['witnesses'][:3])}" if block["witnesses"] else ""),
+    ]
+    return lines if block["complete"] else [*lines, f"          not complete: {block['reason']}"]
 
 
 def _checks(checks: list[Mapping[str, Any]]) -> list[str]:

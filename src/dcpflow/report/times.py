@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +41,19 @@ class Times:
     elapsed: float
 
 
-def read(layout: Layout, contract: str) -> Times | None:
-    """The times that lie beside the records of a contract; None where none do, as in a bundle."""
+def read(layout: Layout, contract: str, strata: Mapping[str, str] = {}) -> Times | None:
+    """The times that lie beside the records; None where none do, as in a bundle.
+
+    Args:
+        layout: where they lie.
+        contract: of the audit.
+        strata: that of each stratum, by name.
+    """
     stages, spans = [], []
-    for stage in plan.STAGES:
-        paths = sorted((layout.store / contract.removeprefix("sha256:")).glob(f"{stage}/*/*/*/aside-*.json"))
+    places = {stage: (contract, stage) for stage in plan.STAGES}
+    places |= {plan.place("challengers", name): (own, "challengers") for name, own in strata.items()}
+    for stage, (own, kind) in places.items():
+        paths = sorted((layout.store / own.removeprefix("sha256:")).glob(f"{kind}/*/*/*/aside-*.json"))
         found = [numbers for numbers in map(_numbers, paths) if numbers]
         if found:
             seconds, measuring = sum(one[1] for one in found), sum(one[2] for one in found)

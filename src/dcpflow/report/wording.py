@@ -102,6 +102,54 @@ def outcome(decision: Mapping[str, Any]) -> list[str]:
     return [_core(decision), _evidence(decision)]
 
 
+def beside(decision: Mapping[str, Any]) -> list[str]:
+    """What has to be read beside the statuses: strata that recovered the outcome."""
+    return [f"{bounded(text[:1].upper() + text[1:], LONG)}." for text in decision.get("headline", ())]
+
+
+@dataclass(frozen=True, slots=True)
+class StratumLines:
+    """A stratum of challengers that does not decide.
+
+    Attributes:
+        name: its name.
+        lines: what it was, what came of it, and what is not known of it.
+    """
+
+    name: str
+    lines: Sequence[str]
+
+
+def strata(material: Material) -> list[StratumLines]:
+    """Each stratum with its arm and denominator."""
+    found = material.decision.get("strata", {})
+    line = number(material.decision["gate2"]["recovery_line"])
+    return [StratumLines(name, list(_stratum(block, line))) for name, block in found.items()]
+
+
+def _stratum(block: Mapping[str, Any], line: str) -> Iterator[str]:
+    seats, budget = block["challengers"], block["budget"]
+    yield (
+        f"{bounded(block['agent'])} (model {bounded(block['model'])}) with "
+        f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, "
+        "told nothing, like the challengers that decide."
+        + (" Registered or changed after the first registration: exploratory." if block["exploratory"] else "")
+    )
+    yield (
+        f"{seats['hits']} of {seats['independent']} independent challengers of this stratum reached the recovery line "
+        f"{line}; the best scored {number(block['best_score'])}. {seats['registered']} were registered and "
+        f"{seats['started']} started: {seats['model_failures']} failed, {seats['violations']} broke the contract, "
+        f"{seats['infrastructure']} were lost, {seats['unresolved']} are unresolved."
+    )
+    if block["recovery_upper_bound"] is not None:
+        yield (
+            f"A fresh one reaches it with probability at most {number(block['recovery_upper_bound'])} at confidence "
+            f"{1 - block['alpha']:g}, the stratum's own; no positive control shows that it could have."
+        )
+    if not block["complete"]:
+        yield f"Not complete, so that it shows no bound: {bounded(block['reason'], LONG)}."
+
+
 def _core(decision: Mapping[str, Any]) -> str:
     verdict, gate = decision["core"], decision["gate2"]
     if verdict["status"] == "certified":
@@ -245,7 +293,8 @@ def not_shown(decision: Mapping[str, Any]) -> list[str]:
     """What a reader could take from these statuses, and must not; then what no audit of this kind claims."""
     core, evidence = decision["core"]["status"], decision["evidence"]["status"]
     first = {
-        "certified": "that nobody else can reach the outcome: other agents, budgets or information were not tried",
+        "certified": "that nobody else can reach the outcome: other agents, budgets or information were not tried"
+        + (", those of the strata apart" if decision.get("strata") else ""),
         "refuted": "that the outcome is worthless: refuted is the claim as registered, for the reason given",
         "inconclusive": "that the claim is true, or that it is false: the audit is open",
     }[core]

@@ -19,6 +19,7 @@ from dcpflow.protocol.config import (
     Section,
     all_keys,
     allowed,
+    is_named,
     section_of,
 )
 
@@ -111,6 +112,12 @@ def _yaml_section(section: type[Section], prefix: str, depth: int) -> Iterator[s
             yield f"{indent}{name}: null"
             yield f"{indent}# {name}:"
             yield from (f"{indent}# {line}".rstrip() for line in _yaml_section(inner, f"{key}.", 1))
+        elif is_named(info):
+            # likewise, below a name that is to be chosen
+            yield f"{indent}{name}: {{}}"
+            yield f"{indent}# {name}:"
+            yield f"{indent}#   NAME:"
+            yield from (f"{indent}# {line}".rstrip() for line in _yaml_section(inner, f"{key}.NAME.", 2))
         else:
             yield f"{indent}{name}:"
             yield from _yaml_section(inner, f"{key}.", depth + 1)
@@ -143,7 +150,7 @@ def _describe(schema: dict[str, Any], section: type[Section], prefix: str, defs:
         if inner is None:
             entry["description"] = f"{info.description} Must be {_must_be(key, info)}."
         else:
-            _describe(defs[inner.__name__], inner, f"{key}.", defs)
+            _describe(defs[inner.__name__], inner, f"{key}.{'NAME.' if is_named(info) else ''}", defs)
 
 
 # --- the documentation -------------------------------------------------------------------------------------
@@ -202,9 +209,9 @@ def _registered_and_keys() -> str:
     head = _REGISTERED
     for part, sections in {
         "CONTRACT": CONTRACT_SECTIONS,
-        "DESIGN": ("design",),
+        "DESIGN": ("design", "strata"),
         "THRESHOLDS": ("thresholds",),
-        "EXECUTION": tuple(name for name in Config.model_fields if name not in REGISTERED_SECTIONS),
+        "EXECUTION": tuple(name for name in Config.model_fields if name not in (*REGISTERED_SECTIONS, "strata")),
     }.items():
         head = head.replace(f"| {part} |", f"| {', '.join(f'`{name}`' for name in sections)} |")
     lines = [head]
@@ -213,7 +220,10 @@ def _registered_and_keys() -> str:
         assert section is not None
         lines += [f"### `{name}`", "", inspect.cleandoc(section.__doc__ or ""), ""]
         lines += ["| Key | Meaning | Unit | Must be | Default |", "|---|---|---|---|---|"]
-        lines += [_row(key, definition) for key, definition in all_keys(section, f"{name}.")]
+        lines += [
+            _row(key, definition)
+            for key, definition in all_keys(section, f"{name}.{'NAME.' if is_named(info) else ''}")
+        ]
         lines.append("")
     return "\n".join(lines)
 

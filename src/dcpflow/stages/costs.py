@@ -12,33 +12,48 @@ from dcpflow.records.calls import Call, Prices
 
 GATES = {"target": "target", "challengers": "gate 2", "controls": "controls"}
 """What a stage is spent on; all others on Gate 3."""
+STRATA = "strata"
+"""What the stages of strata are spent on."""
 COUNTED = ("episodes", "calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "usd")
 
 
-def priced(calls: Sequence[Mapping[str, Any]], prices: Prices) -> list[dict[str, Any]]:
-    """Rows of the table ``costs``: rows of ``calls``, each with its gate and its cost in USD."""
-    return [
-        {
-            **{name: row[name] for name in tables.SCHEMAS["costs"] if name in row},
-            "gate": GATES.get(row["stage"], "gate 3"),
-            "usd": prices.of_call(Call(**{field.name: row[field.name] for field in fields(Call)})),
-        }
-        for row in calls
-    ]
+def priced(
+    calls: Sequence[Mapping[str, Any]], prices: Prices, strata: Mapping[str, Prices] = {}
+) -> list[dict[str, Any]]:
+    """Rows of the table ``costs``: rows of ``calls``, each with what it was spent on and its cost in USD.
+
+    Args:
+        calls: the rows.
+        prices: of a million tokens.
+        strata: the same of the models of strata, by name.
+    """
+    rows = []
+    for row in calls:
+        stage, _, stratum = row["stage"].partition("/")
+        asked = strata[stratum] if stratum else prices
+        rows.append(
+            {
+                **{name: row[name] for name in tables.SCHEMAS["costs"] if name in row},
+                "gate": STRATA if stratum else GATES.get(stage, "gate 3"),
+                "usd": asked.of_call(Call(**{field.name: row[field.name] for field in fields(Call)})),
+            }
+        )
+    return rows
 
 
-def write_costs(calls: Path, prices: Prices, output: Path) -> None:
+def write_costs(calls: Path, prices: Prices, output: Path, strata: Mapping[str, Prices] = {}) -> None:
     """Write the table ``costs`` beside the evidence.
 
     Args:
         calls: the evidence table ``calls``.
         prices: of a million tokens.
         output: the file to write.
+        strata: prices of the models of strata, by name.
 
     Raises:
         EvidenceError: the table is missing or altered.
     """
-    tables.write(output, "costs", priced(tables.read(calls, "calls"), prices), "")
+    tables.write(output, "costs", priced(tables.read(calls, "calls"), prices, strata), "")
 
 
 def read(results: Path) -> list[dict[str, Any]]:
@@ -51,8 +66,8 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 
 def summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """By gate, and of all together: episodes, calls, failed calls, tokens and USD."""
-    gates = [*dict.fromkeys((*GATES.values(), "gate 3"))]
+    """By gate, and of all together: episodes, calls, failed calls, tokens and USD; of strata where there are any."""
+    gates = [*dict.fromkeys((*GATES.values(), "gate 3", *(row["gate"] for row in rows)))]
     parts = [(gate, [row for row in rows if row["gate"] == gate]) for gate in gates]
     return [_sum(gate, part) for gate, part in (*parts, ("all", rows))]
 

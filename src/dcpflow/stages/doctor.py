@@ -95,6 +95,25 @@ def examine(configfiles: Sequence[Path] = (), settings: Sequence[str] = ()) -> I
             yield Finding("answer", False, "the agent was not asked", "Mend what stands above first")
             return
         yield from _asked(audit, isolation, folder)
+    for name, stratum in audit.strata.items():
+        with _aside(stratum) as folder:
+            for found in _of_stratum(stratum, folder):
+                yield found._replace(name=f"{name}: {found.name}")
+
+
+def _of_stratum(stratum: Workflow, folder: Path) -> Iterator[Finding]:
+    """What a stratum needs besides: its agent, key and prices, and that the agent answers."""
+    found = [_looked(name, stratum, look) for name, look in OF_STRATA.items()]
+    yield from found
+    if not all(one.ok for one in found):
+        yield Finding("answer", False, "the agent was not asked", "Mend what stands above first")
+        return
+    try:
+        isolation, _ = _sandbox(stratum, folder)
+    except DcpflowError as error:
+        yield Finding("sandbox", False, error.problem, error.remedy)
+        return
+    yield from _asked(stratum, isolation, folder)
 
 
 def _looked(name: str, audit: Workflow, look: Callable[[Workflow], str]) -> Finding:
@@ -149,11 +168,19 @@ def _key(audit: Workflow) -> str:
 
 
 def _prices(audit: Workflow) -> str:
+    return _priced(audit, _episodes(audit))
+
+
+def _prices_of_stratum(stratum: Workflow) -> str:
+    return _priced(stratum, stratum.count("challengers"))
+
+
+def _priced(audit: Workflow, episodes: int) -> str:
     model, budget = audit.config.agent.model, audit.config.budget
     here = model is not None and urlsplit(model.base_url).hostname in ("localhost", "127.0.0.1", "::1")
     if model is not None and not here and not (budget.input_usd or budget.output_usd):
         raise UsageError("the prices of the model are missing", "Give budget.input_usd and budget.output_usd")
-    return cost_in_words(audit.config, _episodes(audit))
+    return cost_in_words(audit.config, episodes)
 
 
 def _disk(audit: Workflow) -> str:
@@ -174,6 +201,14 @@ LOOKS: Final = {
     "API key": _key,
     "prices": _prices,
     "disk": _disk,
+}
+
+
+OF_STRATA: Final = {
+    "libraries": _libraries,
+    "agent": _program,
+    "API key": _key,
+    "prices": _prices_of_stratum,
 }
 
 

@@ -18,8 +18,11 @@ from dcpflow.stages.laboratory import Job
 def run_slots(job: Job, stage: str, first: int, last: int, output: Path, stratum: str = "") -> None:
     """Run the slots first to last of a stage (those that stand already are only listed), then write the receipt.
 
-    Both arms of a pair run here, one after the other, in their drawn order.
+    Both arms of a pair run here, one after the other, in their drawn order. Challengers of a stratum that was
+    registered beside those that decide run under its own contract.
     """
+    if stratum in job.registration.strata:
+        job = job.of(stratum)
     job, seal = _sealed_before(job, stage)
     records = []
     for slot in range(first, last + 1):
@@ -89,10 +92,10 @@ def _opened(job: Job) -> Laboratory:
 def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
     """The digest of what had to be fixed before this stage, with what its episodes are given of the target run."""
     if not plan.STAGES[stage].live_web:
-        job = replace(job, packet=packet.given(job))
+        job = replace(job, packet=packet.given(job.main))
     match stage:
         case "challengers":
-            return job, _target_record(job)
+            return job, _target_record(job.main)
         case "pairs" | "pair_replacements":
             body, seal = recorded_checkpoint.read(job.layout, job.contract.digest)
             history: list[dict[str, Any]] = body["history"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dcpflow.evidence import folder
@@ -20,7 +21,8 @@ from dcpflow.stages.seal import commitments
 def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path]) -> None:
     """Write every table, the facts and the manifest with their digests."""
     seen = folder.load_view(job.layout, receipts, scores)
-    replayed = {record: same for phase in scores for record, same in replay.read(job.layout.replay(phase)).items()}
+    phases = [*scores, *(plan.place("challengers", name) for name in seen.strata)]
+    replayed = {record: same for phase in phases for record, same in replay.read(job.layout.replay(phase)).items()}
     of_episodes, of_audit = recomputed_facts(job, seen, replayed)
     folder.write(job.layout, seen, of_episodes, of_audit)
 
@@ -28,13 +30,24 @@ def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path
 def recomputed_facts(
     job: Job, seen: AuditView, replayed: Mapping[str, bool]
 ) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
-    """Facts of each episode by record digest, and of the audit, from nonce, task and folders.
+    """Facts of each episode by record digest, and of the audit, from nonce, task and folders; those of strata too.
 
     Args:
         job: the job.
         seen: the evidence.
         replayed: by record digest, whether the conversation replays.
     """
+    of_episodes, of_audit = _of_contract(job, seen, replayed)
+    strata = {}
+    for name, part in seen.strata.items():
+        more, strata[name] = _of_contract(job.of(name), part, replayed)
+        of_episodes |= more
+    return of_episodes, replace(of_audit, strata=strata)
+
+
+def _of_contract(
+    job: Job, seen: AuditView, replayed: Mapping[str, bool]
+) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
     of_episodes = episode_facts(seen, job.bench.task, job.draws)
     for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Job:
         data_file: file of the task's data set, where it reads one that is not in the download cache.
         history: prefix of the target run from which branches continue.
         packet: what the target run has seen of the Web.
+        stratum: whose episodes it is about, beside the challengers that decide; empty for all others.
     """
 
     results: Path
@@ -45,6 +46,16 @@ class Job:
     data_file: Path | None = None
     history: tuple[dict[str, Any], ...] = ()
     packet: Packet = NO_PACKET
+    stratum: str = ""
+
+    def of(self, stratum: str) -> Job:
+        """The same job about a stratum's episodes, which have a contract of their own."""
+        return replace(self, stratum=stratum)
+
+    @property
+    def main(self) -> Job:
+        """The same job about the audit itself: its target run, its sealed material."""
+        return replace(self, stratum="") if self.stratum else self
 
     @cached_property
     def layout(self) -> Layout:
@@ -53,7 +64,10 @@ class Job:
 
     @cached_property
     def contract(self) -> registration.Registered:
-        """The frozen contract."""
+        """The frozen contract; of a stratum its own, as it was registered."""
+        if self.stratum:
+            own = registration.of_stratum(self.registration, self.stratum)
+            return replace(own, digest=own.contract)
         return registration.read_contract(self.layout.registration)
 
     @cached_property
@@ -93,7 +107,7 @@ class Job:
     @cached_property
     def spending(self) -> spending.Spending:
         """What this run may spend on a model."""
-        return spending.read(self.results)
+        return spending.read(self.results, self.stratum)
 
     @cached_property
     def bench(self) -> Bench:

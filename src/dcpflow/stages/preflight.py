@@ -38,8 +38,10 @@ def describe(audit: Workflow, cores: str) -> str:
     episodes = sum(count * len(plan.STAGES[stage].arms) for stage, count in counts.items())
     layout = Layout(Path(audit.results))
     isolation = in_words(*open_sandbox(audit, layout.hidden.parent))
+    strata = [_stratum(name, stratum, layout.hidden.parent) for name, stratum in audit.strata.items()]
+    more = sum(stratum.count("challengers") for stratum in audit.strata.values())
     workers = os.cpu_count() or 1 if cores == "all" else int(cores)
-    seconds = RUN_SECONDS + episodes * EPISODE_SECONDS / workers
+    seconds = RUN_SECONDS + (episodes + more) * EPISODE_SECONDS / workers
     names = ", ".join(f"{count} {stage.replace('_', ' ')}" for stage, count in counts.items() if stage != "target")
     standing = sum(1 for _ in layout.store.glob("*/*/*/*/*/record.json"))
     lines = [
@@ -51,12 +53,23 @@ def describe(audit: Workflow, cores: str) -> str:
         f"isolation  {isolation}",
         f"time       about {seconds:.0f} s on {workers} cores, if episodes are as short as the default audit's",
         f"cost       {cost_in_words(config, episodes)}",
+        *strata,
         f"results    {audit.results}/decision.json",
     ]
     lines += [f"warning    {warning}" for warning in registration_warnings(to_registration(config))]
     if standing:
         lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
     return "\n".join(lines)
+
+
+def _stratum(name: str, stratum: Workflow, private: Path) -> str:
+    """A stratum: its challengers, agent and cost; its agent is started in its sandbox as the audited one is."""
+    open_sandbox(stratum, private)
+    count, agent = stratum.count("challengers"), stratum.config.agent
+    return (
+        f"stratum    {name}, informative: {count} challengers, {agent.kind} {agent.name} ({agent.model_id}), "
+        f"{stratum.config.limits.experiments} experiments; cost: {cost_in_words(stratum.config, count)}"
+    )
 
 
 def cost_in_words(config: Config, episodes: int) -> str:

@@ -30,10 +30,24 @@ def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
     registration.write_contract(layout.registration, parts)
 
 
-def register(results: Path, design: dict[str, Any], thresholds: dict[str, Any]) -> None:
-    """Complete the registration; where it differs from the last one, the history gets an amendment."""
+def register(
+    results: Path, design: dict[str, Any], thresholds: dict[str, Any], strata: dict[str, dict[str, Any]]
+) -> None:
+    """Complete the registration; where it differs from the last one, the history gets an amendment.
+
+    Args:
+        results: the results folder; the contract is frozen already.
+        design: the configured section.
+        thresholds: likewise.
+        strata: of each stratum what is registered of it, and its agent's sources.
+    """
     layout = Layout(results)
+    contract = registration.read_contract(layout.registration)
     registered = registration.write_registration(
-        layout.registration, {"design": {"config": design}, "thresholds": {"config": thresholds}}
+        layout.registration,
+        {
+            "design": registration.design_part(contract.parts, design, strata),
+            "thresholds": {"config": thresholds},
+        },
     )
     history.append(layout, registered)

@@ -34,7 +34,8 @@ def render(path: Path, output: Path | None, *, with_times: bool) -> Path:
     with named(path, kind):
         layout = _open(path, kind)
         found = material.read(layout)
-        taken = times.read(layout, found.decision["registration"]["contract"]) if with_times else None
+        strata = {name: block["contract"] for name, block in found.decision.get("strata", {}).items()}
+        taken = times.read(layout, found.decision["registration"]["contract"], strata) if with_times else None
         if with_times and taken is None:
             raise UsageError(f"no times lie beside the records of {path}", "Leave --times out: a bundle has none")
         made = page.render(found, taken)

@@ -29,6 +29,11 @@ def replay_channels(job: Job, receipts: Sequence[Path], output: Path) -> None:
 
     The neutral and constant policies have no access to hidden material, here as then: where their replies come out
     the same, they did not depend on it.
+
+    Args:
+        job: the job; of a stratum for its own episodes.
+        receipts: of one phase.
+        output: the file to write.
     """
     objects = ObjectStore(job.layout.objects)
     packets = {"": NO_PACKET}

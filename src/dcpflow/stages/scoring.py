@@ -66,7 +66,8 @@ def scored(
     """
     task = job.task
     wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
-    limits = job.contract.config("limits")
+    # one scorer for all: a stratum's limits are its episodes' alone
+    limits = job.main.contract.config("limits")
     opened = material or to_score_with(task, job.draws.nonce)
     sealed = opened["units"]
     hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}

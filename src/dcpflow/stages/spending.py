@@ -88,15 +88,22 @@ class Spending:
             )
 
 
-def write(results: Path, config: Config, at_once: int) -> None:
-    """Tell the jobs of this run what they may spend; nothing is written for an agent that asks no model."""
+def write(results: Path, config: Config, at_once: int, stratum: str = "") -> None:
+    """Tell the jobs of this run what they may spend; nothing is written for an agent that asks no model.
+
+    Args:
+        results: the results folder.
+        config: the configuration, of a stratum its own.
+        at_once: jobs that may ask a model at the same time.
+        stratum: whose jobs are told; empty for all that are none's.
+    """
     if config.agent.model is not None:
-        files.write_atomic(_path(results), canonical.encode(asdict(Spending.of(config, at_once))))
+        files.write_atomic(_path(results, stratum), canonical.encode(asdict(Spending.of(config, at_once))))
 
 
-def read(results: Path) -> Spending:
+def read(results: Path, stratum: str = "") -> Spending:
     """What the jobs of this run were told; without a word of it, no limit and no key."""
-    path = _path(results)
+    path = _path(results, stratum)
     if not path.exists():
         return Spending(dict(FREE), None, 1, 600)
     return Spending(**canonical.decode(path.read_bytes(), str(path)))
@@ -135,5 +142,5 @@ def _key(variable: str | None) -> str:
     return key
 
 
-def _path(results: Path) -> Path:
-    return results / ".spending.json"
+def _path(results: Path, stratum: str) -> Path:
+    return results / f".spending{f'-{stratum}' if stratum else ''}.json"

@@ -23,17 +23,19 @@ def find(results: Path, episode: str) -> Conversation:
 
     Args:
         results: a results folder, or a bundle of ours.
-        episode: ``stage/slot/arm``; the arm may be left out where there is one, the slot where there is one.
+        episode: ``stage/slot/arm``; the arm may be left out where there is one, the slot where there is one. Those of a
+            stratum are ``challengers/NAME/slot``.
 
     Raises:
         UsageError: no episode is named like that.
         EvidenceError: there is no record of it, or it was altered.
     """
-    key = key_of(episode)
+    stratum, named = _of_stratum(episode)
+    key = key_of(named)
     if not results.is_file() and not Layout(results).registration.is_dir():
         raise UsageError(f"nothing has run in {results} yet", "Run snakemake first, or name another folder: --results")
     layout = audit.open_bundle(results).layout if results.is_file() else Layout(results)
-    store = EpisodeStore(layout.store, registration.read_contract(layout.registration).digest)
+    store = EpisodeStore(layout.store, _contract(layout, stratum))
     data = store.committed(key)
     if data is None:
         raise EvidenceError(f"there is no record of {key} in {results}", "It has not been run, or not to its end")
@@ -46,6 +48,24 @@ def find(results: Path, episode: str) -> Conversation:
         made = calls.decode(objects.get(record.calls, f"the calls of {key}"), f"the calls of {key}")
     stderr = "" if results.is_file() else _stderr(store.folder(key))
     return Conversation(record, lines, [(call, _words(objects, call)) for call in made], stderr)
+
+
+def _of_stratum(episode: str) -> tuple[str, str]:
+    """The stratum that a text names, which begins with a letter, and the text without it."""
+    stage, _, rest = episode.partition("/")
+    name, slash, place = rest.partition("/")
+    return (name, f"{stage}/{place}") if slash and stage == "challengers" and name[:1].isalpha() else ("", episode)
+
+
+def _contract(layout: Layout, stratum: str) -> str:
+    """The contract of the audit, or of one of its strata."""
+    if not stratum:
+        return registration.read_contract(layout.registration).digest
+    registered = registration.read_registration(layout.registration)
+    if stratum not in registered.strata:
+        there = f"There are {', '.join(registered.strata)}" if registered.strata else "There are none"
+        raise UsageError(f"there is no stratum {stratum!r}", there)
+    return registration.of_stratum(registered, stratum).contract
 
 
 def key_of(episode: str) -> EpisodeKey:

@@ -27,18 +27,23 @@ def verify(job: Job) -> None:
         EvidenceError: something is missing, altered or foreign, or is not what nonce and task give.
     """
     evidence = folder.read(job.layout, folder.receipts(job.layout), folder.scores(job.layout))
-    packets = {"": Packet(), **evidence.view.packets}
-    replayed = {
-        e.digest: replays(job.bench, e.record, e.transcript, packets[e.record.packet]) for e in evidence.view.episodes
-    }
+    parts = [(job, evidence.view), *((job.of(name), part) for name, part in evidence.view.strata.items())]
+    replayed = {digest: same for one, seen in parts for digest, same in _replayed(one, seen).items()}
     if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
         path = job.layout.evidence / "manifest.json"
         raise EvidenceError(
             f"draws, conversations, commitments or orders are not as {job.layout.evidence} records them",
             f"To make the evidence again: rm -f '{path}' and run snakemake again",
         )
-    for phase in evidence.view.scores:
-        score_again(job, phase, evidence.view)
+    for one, seen in parts:
+        for phase in seen.scores:
+            score_again(one, phase, seen)
+
+
+def _replayed(job: Job, seen: AuditView) -> dict[str, bool]:
+    """By record digest, whether the conversation replays."""
+    packets = {"": Packet(), **seen.packets}
+    return {e.digest: replays(job.bench, e.record, e.transcript, packets[e.record.packet]) for e in seen.episodes}
 
 
 def score_again(job: Job, phase: str, view: AuditView) -> None:
@@ -56,7 +61,7 @@ def score_again(job: Job, phase: str, view: AuditView) -> None:
 
     records = [episode.record for episode in view.of(*plan.PHASES[phase])]
     expected, found = known(scored(job, phase, records, workers=os.cpu_count() or 1)), known(view.scores[phase])
-    path = job.layout.scores(phase)
+    path = job.layout.scores(plan.place(phase, job.stratum))
     remedy = f"To score again: rm -f '{path}' and run snakemake again"
     if expected.keys() != found.keys():
         raise EvidenceError(f"{path} does not have the scores of this phase's artifacts, and these alone", remedy)

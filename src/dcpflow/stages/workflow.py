@@ -18,8 +18,12 @@ from dcpflow.report import templates
 from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
 
-OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "costs", "decide", "report"})
+OF_RECORDS: Final = frozenset(
+    {"all", "freeze_contract", "freeze_stratum", "register", "count_slots", "costs", "decide", "report"}
+)
 """Rules that do not open the task."""
+OF_STRATA: Final = "run_stratum"
+"""The rule that runs the episodes of strata."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,14 @@ class Workflow:
         """The phases that are scored."""
         return tuple(phase for phase in plan.PHASES if phase != "pairs" or self.has_gate3)
 
+    @cached_property
+    def strata(self) -> dict[str, Workflow]:
+        """The strata beside the challengers that decide, by name: each as an audit with it in their place."""
+        return {name: Workflow(self.config.of_stratum(name)) for name in self.config.strata}
+
     def folder(self, stage: str) -> str:
         """Where a stage's receipts lie."""
-        stratum = f"/{self.config.design.stratum}" if stage == "challengers" else ""
-        return f"{self.results}/{stage}{stratum}"
+        return f"{self.results}/{plan.place(stage, self.config.design.stratum if stage == 'challengers' else '')}"
 
     def count(self, stage: str) -> int:
         """How many slots of the stage are registered."""
@@ -121,8 +129,31 @@ class Workflow:
 
     @property
     def replays(self) -> list[str]:
-        """The file of every phase that says which conversations replay."""
-        return [f"{self.results}/replay/{phase}.json" for phase in self.phases]
+        """The file of every phase, and of every stratum, that says which conversations replay."""
+        strata = [plan.place("challengers", name) for name in self.strata]
+        return [f"{self.results}/replay/{phase}.json" for phase in (*self.phases, *strata)]
+
+    def replayed_receipts(self, phase: str) -> list[str]:
+        """The receipts of a phase, or of a stratum by its place."""
+        name = plan.stratum_of(phase)
+        return self.strata[name].receipts("challengers") if name else self.phase_receipts(phase)
+
+    @property
+    def strata_receipts(self) -> list[str]:
+        """The receipts of all strata."""
+        return [path for stratum in self.strata.values() for path in stratum.receipts("challengers")]
+
+    @property
+    def strata_scores(self) -> list[str]:
+        """The score file of every stratum."""
+        return [f"{self.results}/scores/{plan.place('challengers', name)}.json" for name in self.strata]
+
+    @property
+    def slots(self) -> str:
+        """How many slots each stage and stratum has, as canonical JSON."""
+        counts = {stage: self.count(stage) for stage in self.stages}
+        counts |= {plan.place("challengers", name): s.count("challengers") for name, s in self.strata.items()}
+        return canonical.encode(counts).decode()
 
     @staticmethod
     def first(batch: str) -> int:
@@ -142,6 +173,22 @@ class Workflow:
     def contract(self) -> str:
         """The contract's sections as canonical JSON."""
         return canonical.encode({name: self.parts[name] for name in CONTRACT_PARTS}).decode()
+
+    @property
+    def registered_strata(self) -> str:
+        """What is registered of each stratum, with its agent's sources, as canonical JSON."""
+        strata = {
+            name: {"config": config, "sources": agent_sources(config["agent"])}
+            for name, config in self.config.registered_strata().items()
+        }
+        return canonical.encode(strata).decode()
+
+    @property
+    def own_contract(self) -> str:
+        """What a stratum's episodes have of their own in their contract, as canonical JSON: an edit runs them again."""
+        agent = self.parts["agent"]
+        own = {"agent": agent, "limits": self.parts["limits"], "sources": agent_sources(agent)}
+        return canonical.encode(own).decode()
 
     @property
     def job_arguments(self) -> list[str]:
@@ -169,14 +216,24 @@ class Workflow:
 
     @property
     def costs(self) -> list[str]:
-        """The table of what the model has cost; none where the agent asks no model."""
-        return [f"{self.results}/costs.parquet"] if self.api else []
+        """The table of what the models have cost; none where no agent asks one."""
+        asks = self.api or any(stratum.api for stratum in self.strata.values())
+        return [f"{self.results}/costs.parquet"] if asks else []
 
     @property
     def prices(self) -> str:
         """What a million tokens cost, as canonical JSON."""
+        return canonical.encode(self._prices).decode()
+
+    @property
+    def _prices(self) -> dict[str, Any]:
         budget = self.config.budget.model_dump(mode="json")
-        return canonical.encode({name: value for name, value in budget.items() if not name.startswith("max")}).decode()
+        return {name: value for name, value in budget.items() if not name.startswith("max")}
+
+    @property
+    def strata_prices(self) -> str:
+        """The same for the models of strata, by name."""
+        return canonical.encode({name: stratum._prices for name, stratum in self.strata.items()}).decode()
 
     def require_for(self, rules: Collection[str]) -> None:
         """See that what jobs will need is there, so that it is told before any of them has started.
@@ -191,8 +248,11 @@ class Workflow:
         """
         if not OF_RECORDS.issuperset(rules):
             self.require_task()
-        if any(rule.startswith(("run_", "replace_")) for rule in rules):
+        if any(rule.startswith(("run_", "replace_")) for rule in rules if rule != OF_STRATA):
             spending.require_key(self.config)
+        if OF_STRATA in rules:
+            for stratum in self.strata.values():
+                spending.require_key(stratum.config)
 
     def tell_jobs(self, at_once: int) -> None:
         """Write down what they may spend.
@@ -200,7 +260,8 @@ class Workflow:
         Args:
             at_once: jobs that may ask a model at the same time.
         """
-        spending.write(Path(self.results), self.config, at_once)
+        for name, audit in ({"": self} | self.strata).items():
+            spending.write(Path(self.results), audit.config, at_once, name)
 
     @staticmethod
     def shell(words: Sequence[str]) -> str:

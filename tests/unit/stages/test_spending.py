@@ -50,6 +50,25 @@ def test_an_episode_begins_only_if_all_that_may_begin_now_are_covered(
     assert "raise budget.max_usd and run snakemake again" in str(refused.value)
 
 
+def test_a_stratum_spends_from_a_pot_of_its_own_at_prices_of_its_own(tmp_path: Path) -> None:
+    spending.write(tmp_path, config(), 1)
+    spending.write(tmp_path, config(BUDGET | {"input_usd": 9.0}), 1, "larger")
+    attempts = store(tmp_path / "store", 1)
+    spending.read(tmp_path).check(attempts)
+    with pytest.raises(UsageError, match=r"9\.0000 USD are spent"):
+        spending.read(tmp_path, "larger").check(attempts)
+    prices = {name: spending.read(tmp_path, name).prices for name in ("", "larger")}
+    place = {"slot": 1, "arm": "withheld", "attempt": 1, "record": "sha256:1", "number": 1, **asdict(CALL)}
+    rows = [{"stage": stage, **place} for stage in ("challengers", "challengers/larger")]
+    priced = costs.priced(rows, prices[""], {"larger": prices["larger"]})
+    assert [(row["gate"], row["usd"]) for row in priced] == [("gate 2", 3.0), ("strata", 9.0)]
+    assert [one["usd"] for one in costs.summed(priced) if one["gate"] in ("gate 2", "strata", "all")] == [
+        3.0,
+        9.0,
+        12.0,
+    ]
+
+
 def test_without_a_limit_nothing_is_refused(tmp_path: Path) -> None:
     spending.write(tmp_path, config({"input_usd": 3.0}), 4)
     spending.read(tmp_path).check(store(tmp_path / "store", 20))

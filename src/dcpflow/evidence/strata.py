@@ -1,0 +1,133 @@
+"""Strata in the decision: each has a block of its own, and one that recovered the outcome stands in the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dcpflow.evidence import checks, gates
+from dcpflow.evidence.checks import Check, Context
+from dcpflow.evidence.view import STRATUM_PHASE, mean_score
+from dcpflow.protocol.faults import Fault
+from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
+from dcpflow.protocol.strata import StratumResult, evaluate_stratum
+from dcpflow.records import plan
+from dcpflow.records.canonical import digest_of
+
+LABEL: Final = "informative"
+CHECKS: Final = (
+    "registration_frozen_first",
+    "claim_frozen",
+    "lineage_withheld",
+    "challenger_channel_withheld",
+    "contract_matched",
+    "opportunity",
+    "parser_and_scorer_health",
+    "private_isolation",
+    "models_registered",
+    "symmetric_scoring",
+    "scored_after_commit",
+    "ledger_complete",
+    "draws_follow_nonce",
+    "commitments_open",
+    "same_information",
+    "same_web_packet",
+    "independent_units",
+    "transcripts_differ",
+)
+"""Checks that say something of a stratum's challengers: those of Core and of Gate 2 that read challengers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """A stratum with what was found of it.
+
+    Attributes:
+        name: its name.
+        context: its evidence: its challengers, its registered agent and limits.
+        alpha: error of its bound.
+        result: what its challengers came to.
+        checks: its checks, which stand in the way of no status.
+    """
+
+    name: str
+    context: Context
+    alpha: float
+    result: StratumResult
+    checks: tuple[Check, ...]
+
+
+def reach(context: Context, claimed: ScoredArtifact, alpha: float) -> Stratum:
+    """Judge a stratum by its records.
+
+    Args:
+        context: its evidence.
+        claimed: A*.
+        alpha: registered error of its bound.
+    """
+    name = str(context.view.registered.config("design")["stratum"])
+    found = checks.run(context, CHECKS)
+    faults = [
+        Fault(check.name, f"strata.{name}", f"{check.result.replace('_', ' ')}: {check.reason}", check.blocks)
+        for check in found
+        if check.result != checks.PASS and check.needed_for != "report"
+    ]
+    attempts = [
+        replace(attempt, attempt_id=attempt.attempt_id.replace(STRATUM_PHASE, plan.place(STRATUM_PHASE, name), 1))
+        for attempt in gates.attempts(context.view, context.episode_facts, context.reg)
+    ]
+    return Stratum(name, context, alpha, evaluate_stratum(context.reg, name, attempts, claimed, alpha, faults), found)
+
+
+def document(stratum: Stratum) -> dict[str, Any]:
+    """The block of a stratum in ``decision.json``."""
+    view, result, config = stratum.context.view, stratum.result, stratum.context.config
+    rows = [view.score_of(episode) for episode in view.episodes]
+    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    return {
+        "label": LABEL,
+        "exploratory": False,
+        "agent": f"{config.agent.kind} {config.agent.name}",
+        "model": config.agent.model_id,
+        "budget": {"experiments": config.limits.experiments, "candidates": config.limits.candidates},
+        "contract": view.registered.contract,
+        "challengers": {
+            "registered": config.design.challengers,
+            "started": len(view.episodes),
+            "independent": result.independent,
+            "hits": result.hits,
+            "unresolved": result.unresolved,
+            "model_failures": result.count(AttemptStatus.MODEL_FAILURE),
+            "infrastructure": result.count(AttemptStatus.INFRASTRUCTURE_INVALID),
+            "violations": result.count(AttemptStatus.EXECUTION_CONTRACT_VIOLATION),
+        },
+        "best_score": max(scores) if scores else None,
+        "recovered": result.recovered,
+        "recovery_upper_bound": result.bound,
+        "alpha": stratum.alpha,
+        "complete": result.complete,
+        "reason": "; ".join(result.reasons),
+        "witnesses": [row.attempt_id for row in result.attempts if row.status is AttemptStatus.CONFIRMED_HIT],
+        "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in stratum.checks],
+        "rests_on": {
+            "episodes": digest_of([episode.digest for episode in view.episodes]),
+            "scores": view.inputs[STRATUM_PHASE],
+            "checks": checks.digest(stratum.checks),
+        },
+    }
+
+
+def headline(strata: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What has to stand beside the statuses: a sentence for each stratum that recovered the outcome.
+
+    Args:
+        strata: the blocks of the strata, by name.
+    """
+    return [
+        f"a stronger challenger ({name}) recovered the outcome; Core is about the matched agent "
+        f"({block['challengers']['hits']} of {block['challengers']['started']} in the stratum {name}: "
+        f"{block['agent']}, {block['budget']['experiments']} experiments)"
+        for name, block in strata.items()
+        if block["recovered"]
+    ]

@@ -1,0 +1,129 @@
+"""A stratum in the decision: a block of its own, a sentence in the headline, and nothing in any status."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dcpflow.evidence import folder, gates, strata, tables
+from dcpflow.evidence.checks import Context
+from dcpflow.evidence.facts import AuditFacts
+from dcpflow.evidence.strata import Stratum
+from dcpflow.evidence.view import AuditView, Episode
+from dcpflow.protocol.intervals import zero_hit_upper_bound
+from dcpflow.records import canonical, history
+
+if TYPE_CHECKING:
+    from tests.conftest import Audit
+
+
+@pytest.fixture(scope="module")
+def evidence(stratified_audit: Audit) -> folder.Evidence:
+    audit = stratified_audit
+    return folder.read(audit.job.layout, audit.receipts, audit.scores)
+
+
+@pytest.fixture(scope="module")
+def registrations(stratified_audit: Audit) -> list[str]:
+    return [entry.registration for entry in history.entries(stratified_audit.job.layout)]
+
+
+@pytest.fixture
+def judged(evidence: folder.Evidence, registrations: list[str]) -> Callable[..., Stratum]:
+    """Judges the stratum after its view or its facts were changed."""
+
+    def judge(view: AuditView | None = None, **facts: Any) -> Stratum:
+        seen, part = evidence.view, view or evidence.view.strata["strong"]
+        reg = gates.registration(folder.config_of(seen.registered), seen.registered.contract, seen.checkpoint)
+        own: AuditFacts = replace(evidence.facts.strata["strong"], **facts)
+        known = evidence.episode_facts | {
+            e.digest: evidence.episode_facts[old.digest]
+            for e, old in zip(part.episodes, seen.strata["strong"].episodes, strict=True)
+        }
+        context = Context(part, own, known, registrations, folder.config_of(part.registered), reg)
+        return strata.reach(context, gates.gate1(seen).claimed, 0.1)
+
+    return judge
+
+
+def with_hit(evidence: folder.Evidence, part: AuditView, slot: int) -> AuditView:
+    """Give a challenger of the stratum the claimed artifact's score."""
+    (target,) = [row for row in evidence.view.scores["target"] if row.role == "candidate"]
+    rows = tuple(replace(r, units=target.units) if r.slot == slot else r for r in part.scores["challengers"])
+    return replace(part, scores={"challengers": rows})
+
+
+def decision(audit: Audit) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(audit.job.layout.decision.read_bytes())
+    return found
+
+
+def test_a_stratum_changes_no_status_and_no_gate(finished_audit: Audit, stratified_audit: Audit) -> None:
+    before, after = decision(finished_audit), decision(stratified_audit)
+    assert after.keys() - before.keys() == {"strata", "headline"}
+    for part in ("core", "evidence", "gate1", "gate2", "gate3", "controls", "checks", "faults", "scope"):
+        assert after[part] == before[part], part
+    assert after["rests_on"]["episodes"] == before["rests_on"]["episodes"]
+    assert after["rests_on"]["scores"] == before["rests_on"]["scores"]
+    assert after["confirmatory"]["core"] == before["core"]
+    assert "strata" not in after["confirmatory"]
+
+
+def test_its_block_has_its_arm_its_denominator_and_its_own_bound(stratified_audit: Audit) -> None:
+    block = decision(stratified_audit)["strata"]["strong"]
+    assert block["label"] == "informative" and block["exploratory"] is True
+    assert block["budget"]["experiments"] == 6
+    assert block["challengers"]["registered"] == block["challengers"]["started"] == 3
+    assert block["recovery_upper_bound"] == zero_hit_upper_bound(3, 0.1)
+    assert block["complete"] is True and block["reason"] == ""
+    assert {check["result"] for check in block["checks"]} == {"pass"}
+
+
+def test_a_hit_of_a_stratum_stands_in_the_headline(evidence: folder.Evidence, judged: Callable[..., Stratum]) -> None:
+    found = judged(with_hit(evidence, evidence.view.strata["strong"], 2))
+    block = strata.document(found)
+    assert block["recovered"] and block["recovery_upper_bound"] is None
+    assert block["witnesses"] == ["challengers/strong/2"]
+    (sentence,) = strata.headline({"strong": block})
+    assert "a stronger challenger (strong) recovered the outcome; Core is about the matched agent" in sentence
+    assert "1 of 3" in sentence
+
+
+def test_a_failing_check_is_said_in_the_block(judged: Callable[..., Stratum]) -> None:
+    block = strata.document(judged(unlisted=["challengers slot 9 (withheld), attempt 1"]))
+    assert block["complete"] is False and block["recovery_upper_bound"] is None
+    assert "ledger_complete" in block["reason"] and "slot 9" in block["reason"]
+
+
+def test_a_hit_of_a_challenger_that_began_before_the_claim_is_none(
+    evidence: folder.Evidence, judged: Callable[..., Stratum]
+) -> None:
+    part = with_hit(evidence, evidence.view.strata["strong"], 2)
+
+    def early(episode: Episode) -> Episode:
+        record = replace(episode.record, prior_seal=episode.record.registration)
+        return replace(episode, record=record, digest=canonical.digest(record.to_bytes()))
+
+    episodes = tuple(early(e) for e in part.episodes)
+    names = {old.digest: new.digest for old, new in zip(part.episodes, episodes, strict=True)}
+    rows = tuple(replace(row, record=names[row.record]) for row in part.scores["challengers"])
+    block = strata.document(judged(replace(part, episodes=episodes, scores={"challengers": rows})))
+    assert block["challengers"]["hits"] == 1 and not block["recovered"]
+    assert "claim_frozen" in block["reason"]
+    assert strata.headline({"strong": block}) == []
+
+
+def test_tables_hold_its_rows_apart_from_the_challengers(stratified_audit: Audit) -> None:
+    layout = stratified_audit.job.layout
+    found = {name: tables.read(folder.table_path(layout, name), name) for name in ("episodes", "candidates", "scores")}
+    for name, rows in found.items():
+        counts = Counter((row["stage"], row["record"]) for row in rows if row["record"])
+        stages = Counter(stage for stage, _ in counts)
+        assert (stages["challengers"], stages["challengers/strong"]) == (6, 3), name
+    assert {row["stratum"] for row in found["episodes"] if row["stage"] == "challengers/strong"} == {"strong"}
+    assert {row["phase"] for row in found["scores"] if row["stage"] == "challengers/strong"} == {"challengers/strong"}
