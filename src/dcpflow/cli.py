@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("run-slots", parents=[shared], help="run a batch of episodes (for the workflow)")
     command.add_argument("--stratum", default="")
+    command.add_argument("--after", type=Path, help="the look at the challengers that these slots follow")
     command.add_argument("--first", type=int, required=True)
     command.add_argument("--last", type=int, required=True)
     command.set_defaults(run=_run_slots)
@@ -622,7 +623,8 @@ def _config_docs(options: argparse.Namespace) -> int:
 def _run_slots(options: argparse.Namespace) -> None:
     from dcpflow.stages import episodes  # noqa: PLC0415
 
-    episodes.run_slots(job(options), options.stage, options.first, options.last, options.output, options.stratum)
+    slots = (options.first, options.last)
+    episodes.run_slots(job(options), options.stage, *slots, options.output, options.stratum, options.after)
 
 
 def _run_replacement(options: argparse.Namespace) -> None:

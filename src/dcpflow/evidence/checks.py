@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
+from dcpflow.records import plan
 from dcpflow.records.calls import foreign
 from dcpflow.records.canonical import digest_of, encode
 from dcpflow.records.packet import PREFIX, Packet, not_recorded
@@ -89,22 +91,28 @@ class Check:
 
 Finding = tuple[str, str, Iterable[Episode]]
 Finder = Callable[[Context], Finding]
-_CHECKS: list[tuple[str, str, frozenset[Stake], Finder]] = []
+Applies = Callable[[Context], bool]
+_CHECKS: list[tuple[str, str, frozenset[Stake], Finder, Applies]] = []
 
 
-def _check(needed_for: str, blocks: frozenset[Stake]) -> Callable[[Finder], Finder]:
+def _check(needed_for: str, blocks: frozenset[Stake], applies: Applies = lambda _: True) -> Callable[[Finder], Finder]:
     def add(function: Finder) -> Finder:
-        _CHECKS.append((function.__name__, needed_for, blocks, function))
+        _CHECKS.append((function.__name__, needed_for, blocks, function, applies))
         return function
 
     return add
 
 
+def _in_looks(context: Context) -> bool:
+    """Whether the challengers are looked at more than once."""
+    return len(plan.looks(context.view.registered.config("design"))) > 1
+
+
 def run(context: Context) -> tuple[Check, ...]:
-    """Run every check that applies to the registered grade, in a fixed order."""
+    """Run every check that applies to the registered grade and design, in a fixed order."""
     results = []
-    for name, needed_for, blocks, function in _CHECKS:
-        if needed_for == "evidence" and context.reg.grade != "evidence":
+    for name, needed_for, blocks, function, applies in _CHECKS:
+        if (needed_for == "evidence" and context.reg.grade != "evidence") or not applies(context):
             continue
         result, reason, episodes = function(context)
         records = tuple(episode.digest for episode in episodes)
@@ -138,9 +146,13 @@ def registration_frozen_first(context: Context) -> Finding:
 
 @_check("core", EVERY_HIT)
 def claim_frozen(context: Context) -> Finding:
-    """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact."""
+    """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
+    look by way of the look before."""
     challengers = context.view.of("challengers")
-    odd = [str(e.key) for e in challengers if e.record.prior_seal != context.view.target.digest]
+    seals = {context.view.target.digest}
+    if _in_looks(context):
+        seals |= {look.before for look in looks.taken(context.view, context.episode_facts, context.reg)}
+    odd = [str(e.key) for e in challengers if e.record.prior_seal not in seals]
     return (
         *_verdict(odd, "the claimed artifact was committed before any challenger began"),
         [context.view.target, *challengers],
@@ -287,9 +299,29 @@ def scored_after_commit(context: Context) -> Finding:
 
 @_check("core", CORE_ONLY)
 def ledger_complete(context: Context) -> Finding:
-    """Every registered slot is on record, and every attempt that was started at one is listed."""
+    """Every registered slot is on record, and every attempt that was started at one is listed. (Which challengers of
+    later looks had to be started depends on the thresholds: see looks_in_order.)"""
     unlisted = list(context.facts.unlisted)
     return *_verdict(unlisted, "every started attempt at a registered slot is listed, with its outcome"), ()
+
+
+@_check("core", CORE_ONLY, applies=_in_looks)
+def looks_in_order(context: Context) -> Finding:
+    """Each record of a later look holds the digest of the look before, and with it of its scores; after a look with a
+    recovery no challenger was started, and before it none was left out."""
+    challengers = context.view.of("challengers")
+    taken = looks.taken(context.view, context.episode_facts, context.reg)
+    odd = [f"challengers slot {slot}, which was not started" for slot in looks.missing(context.view, taken)]
+    for episode in challengers:
+        for number, look in enumerate(taken, 1):
+            if episode.key.slot not in look.slots:
+                continue
+            if not look.reached:
+                odd.append(f"{episode.key}, which was started after a recovery")
+            elif episode.record.prior_seal != look.before:
+                odd.append(f"{episode.key}, which does not name what look {number} had to follow")
+    run = sum(look.reached for look in taken)
+    return *_verdict(odd, f"{run} of {len(taken)} looks were run, each on the scores of the one before"), challengers
 
 
 @_check("core", CORE_ONLY)

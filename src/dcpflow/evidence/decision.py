@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.evidence import checks, gates
+from dcpflow.evidence import checks, gates, looks
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
@@ -255,6 +255,23 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
         "reason": found.reason if found else "Gate 2 could not be evaluated",
         "adequacy": [fault.detail for fault in found.adequacy_faults] if found else [],
         "witnesses": [a.attempt_id for a in found.attempts if a.status is AttemptStatus.CONFIRMED_HIT] if found else [],
+        **_looks(outcome),
+    }
+
+
+def _looks(outcome: Outcome) -> dict[str, Any]:
+    """The looks where several are registered, and what the stop has saved; nothing where there is one."""
+    view = outcome.view
+    taken = looks.taken(view, outcome.episode_facts, outcome.reg)
+    if not taken:
+        return {}
+    started = {episode.key.slot for episode in view.of("challengers")}
+    return {
+        "looks": [
+            {"challengers": len(look.slots), "started": len(started.intersection(look.slots)), "hits": look.hits}
+            for look in taken
+        ],
+        "not_started": sum(slot not in started for look in taken if not look.reached for slot in look.slots),
     }
 
 

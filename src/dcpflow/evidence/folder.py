@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import decision, facts, rows, tables, view
+from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
 from dcpflow.evidence.checks import Check
 from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
@@ -67,19 +67,21 @@ class Decided:
 def receipts(layout: Layout) -> list[Path]:
     """Every receipt of the registered stages, of whatever batches; those of an earlier contract are left out."""
     contract = registration.read_contract(layout.registration).digest
-    paths = sorted(
-        path
-        for phase in scores(layout)
-        for stage in plan.PHASES[phase]
-        for path in (layout.root / stage).rglob("b*.json")
-    )
+    stages = {stage for phase in _phases(layout).values() for stage in phase.stages}
+    paths = sorted(path for stage in stages for path in (layout.root / stage).rglob("b*.json"))
     return [path for path in paths if recorded_receipts.contract_of(path) == contract]
 
 
 def scores(layout: Layout) -> dict[str, Path]:
     """The score file of each phase that the registered grade asks for."""
-    grade = registration.read_contract(layout.registration).config("claim")["grade"]
-    return {phase: layout.scores(phase) for phase in plan.PHASES if phase != "pairs" or grade == "evidence"}
+    return {phase: layout.scores(phase) for phase in _phases(layout)}
+
+
+def _phases(layout: Layout) -> dict[str, plan.Phase]:
+    registered = registration.read_registration(layout.registration)
+    grade = registered.config("claim")["grade"]
+    phases = plan.phases(registered.config("design"))
+    return {name: phase for name, phase in phases.items() if name != "pairs" or grade == "evidence"}
 
 
 def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
@@ -259,16 +261,31 @@ def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Ent
     registered = Registered(first.registration, first.contract, first.parts)
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
-        design = registered.config("design")
-        if all(len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in _required(own)):
+        if _same_looks(registered, evidence.view.registered) and _whole(evidence, own):
             return decision.document(_reach(evidence, own, past))
     kept = history.kept_decision(layout, first)
     return canonical.decode(kept, "the kept decision") if kept else None
 
 
-def _required(seen: view.AuditView) -> list[str]:
-    """Stages of which every registered slot has an episode in a complete audit."""
-    return [stage for phase in seen.scores for stage in plan.PHASES[phase] if not plan.STAGES[stage].replaces]
+def _same_looks(first: Registered, now: Registered) -> bool:
+    """Whether the challengers are looked at now as they were to be first, perhaps with more of them at the end."""
+    one, other = first.config("design"), now.config("design")
+    ends = [slots.stop for slots in plan.looks(one)[:-1]]
+    return ends == [slots.stop for slots in plan.looks(other)[: len(ends)]] and plan.phases(one).keys() <= (
+        plan.phases(other).keys()
+    )
+
+
+def _whole(evidence: Evidence, own: view.AuditView) -> bool:
+    """Whether each registered slot has an episode, later looks after a recovery left out."""
+    design = own.registered.config("design")
+    reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
+    staged = looks.taken(own, evidence.episode_facts, reg)
+    if looks.missing(own, staged):
+        return False
+    stages = {stage for name, phase in plan.phases(design).items() if name in own.scores for stage in phase.stages}
+    counted = [s for s in stages if not plan.STAGES[s].replaces and not (staged and s == plan.CHALLENGERS)]
+    return all(len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in counted)
 
 
 def _check_row(check: Check) -> rows.Row:

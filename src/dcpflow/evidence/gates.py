@@ -115,8 +115,13 @@ def _presented(artifact: str, presentation: str) -> str:
 
 def gate2(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> Gate2Evidence:
     """The challengers and their positive controls."""
-    attempts = tuple(_attempt(view, episode, facts[episode.digest], reg) for episode in view.of("challengers"))
+    attempts = challengers(view, facts, reg)
     return Gate2Evidence(attempts, _adequacy(view, facts, standing, epsilon), _conditions(view, reg))
+
+
+def challengers(view: AuditView, facts: Facts, reg: Registration) -> tuple[Attempt, ...]:
+    """The challengers, slot by slot."""
+    return tuple(_attempt(view, episode, facts[episode.digest], reg) for episode in view.of("challengers"))
 
 
 def _attempt(view: AuditView, episode: Episode, facts: Mapping[str, bool], reg: Registration) -> Attempt:

@@ -140,16 +140,20 @@ class AuditView:
         return self._own.get((role, stage, slot))
 
     def restricted(self, registered: Registered) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots alone."""
-        slots = {stage: plan.slots(stage, registered.config("design")) for stage in plan.STAGES}
+        """The same evidence under another registration of the same contract, with its slots and phases alone."""
+        design = registered.config("design")
+        slots = {stage: plan.slots(stage, design) for stage in plan.STAGES}
+        phases = [phase for phase in plan.phases(design) if phase in self.scores]
         kept = tuple(episode for episode in self.episodes if episode.record.slot <= slots[episode.record.stage])
         return replace(
             self,
             registered=registered,
             episodes=kept,
             scores={
-                phase: tuple(row for row in rows if row.slot <= slots[row.stage]) for phase, rows in self.scores.items()
+                phase: tuple(row for row in self.scores[phase] if row.slot <= slots[row.stage]) for phase in phases
             },
+            score_inputs={phase: self.score_inputs[phase] for phase in phases},
+            inputs={phase: self.inputs[phase] for phase in phases},
         )
 
 
@@ -210,7 +214,9 @@ def load(
             remedy = store.run_again(record.key, record.attempt)
             objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
     phases = {
-        phase: scores.read(score_paths[phase], registered.contract) for phase in plan.PHASES if phase in score_paths
+        phase: scores.read(score_paths[phase], registered.contract)
+        for phase in plan.phases(design)
+        if phase in score_paths
     }
     _check_scores(episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)

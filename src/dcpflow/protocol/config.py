@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
 from urllib.parse import urlsplit
@@ -107,7 +108,7 @@ def _range(info: FieldInfo) -> str:
     if "Mapping" in kind:
         return "a section of plain JSON"
     if "tuple" in kind:
-        return "a list of names"
+        return "a list of whole numbers or null" if "int" in kind else "a list of names"
     if "str" in kind:
         lines = any(getattr(metadata, "pattern", None) == ONE_LINE for metadata in info.metadata)
         return ("one line of text" if lines else "text") + (" or null" if "None" in kind else "")
@@ -429,6 +430,13 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
         if contradict:
             fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
+    looks = design.gate2_looks
+    if looks is not None and not (
+        len(looks) > 1 and all(one < other for one, other in pairwise((0, *looks))) and looks[-1] == design.challengers
+    ):
+        keys = ("design.gate2_looks", "design.challengers")
+        fault = f"must be two or more numbers that rise from 1 or more to {keys[1]}, {design.challengers}"
+        yield Problem(keys[0], _shown(looks), fault, "write null for one look, after all challengers"), keys
 
 
 MAX_PACKET_BYTES: Final = 2**24

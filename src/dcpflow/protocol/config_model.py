@@ -405,6 +405,13 @@ class Design(Section):
         description="Gate 2: attempts without feedback.",
         json_schema_extra={"unit": "episodes"},
     )
+    gate2_looks: tuple[int, ...] | None = Field(
+        None,
+        strict=False,
+        description="Gate 2: after how many challengers the scores are looked at, rising up to `design.challengers`: "
+        "once one has recovered, the later ones are not started. `null` for one look, after all of them.",
+        json_schema_extra={"unit": "episodes"},
+    )
     controls: int = Field(
         45,
         ge=1,
@@ -699,8 +706,9 @@ class Config(Section):
         Defaults are filled in, so that writing a default out is no amendment.
         """
         parts = {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
-        # a contract says nothing of what it does without
-        for section, name in (("information", "web"), ("agent", "program"), ("agent", "model")):
+        # a registration says nothing of what it does without
+        left_out = (("information", "web"), ("agent", "program"), ("agent", "model"), ("design", "gate2_looks"))
+        for section, name in left_out:
             if parts[section][name] is None:
                 del parts[section][name]
         return parts

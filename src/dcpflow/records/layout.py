@@ -67,8 +67,12 @@ class Layout:
         return self.root / "target" / "packet.json"
 
     def scores(self, stage: str) -> Path:
-        """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``."""
+        """The scores of one phase, by its name in :func:`dcpflow.records.plan.phases`."""
         return self.root / "scores" / f"{stage}.json"
+
+    def look(self, number: int) -> Path:
+        """What a look at the challengers came to, where several are registered."""
+        return self.root / "looks" / f"{number}.json"
 
     @property
     def evidence(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from dcpflow.records.canonical import digest_of
@@ -61,6 +62,47 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "pairs": ("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls"),
 }
 """The stages that are scored together, once all of their episodes are committed."""
+
+CHALLENGERS = "challengers"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What is scored together.
+
+    Attributes:
+        stages: its stages.
+        slots: the slots of a look; None for all slots of the stages.
+    """
+
+    stages: tuple[str, ...]
+    slots: range | None = None
+
+    def holds(self, key: EpisodeKey) -> bool:
+        """Whether an episode is scored in it."""
+        return key.stage in self.stages and (self.slots is None or key.slot in self.slots)
+
+
+def looks(design: Mapping[str, Any]) -> list[range]:
+    """The challengers' slots, look by look; one look where no more are registered."""
+    ends = design.get("gate2_looks") or [design["challengers"]]
+    return [range(first + 1, last + 1) for first, last in pairwise([0, *ends])]
+
+
+def look_phase(look: int) -> str:
+    """The phase in which a look is scored, where several are registered; ``look`` counts from 1."""
+    return f"{CHALLENGERS}-{look}"
+
+
+def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
+    """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own."""
+    found: dict[str, Phase] = {}
+    for name, stages in PHASES.items():
+        if name == CHALLENGERS and design.get("gate2_looks"):
+            found |= {look_phase(number): Phase(stages, slots) for number, slots in enumerate(looks(design), 1)}
+        else:
+            found[name] = Phase(stages)
+    return found
 
 
 def slots(stage: str, design: Mapping[str, Any]) -> int:

@@ -55,7 +55,10 @@ def _drawn_order(draws: Draws, phase: str, seen: AuditView) -> bool:
 
 
 def _unlisted(job: Job, seen: AuditView) -> list[str]:
-    """Started attempts of registered slots that no receipt lists, and registered slots without an episode."""
+    """Started attempts of registered slots that no receipt lists, and registered slots without an episode.
+
+    Challengers of later looks may have none: whether they had to follows from the thresholds, when it is decided.
+    """
     design = seen.registered.config("design")
     listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
     found = []
@@ -65,8 +68,10 @@ def _unlisted(job: Job, seen: AuditView) -> list[str]:
         if kind in plan.STAGES and key.slot <= plan.slots(kind, design) and (key, int(attempt)) not in listed:
             found.append(f"{key}, attempt {attempt}")
     recorded = {key for key, _ in listed}
-    for stage in (stage for phase in seen.scores for stage in plan.PHASES[phase]):
+    phases = plan.phases(design)
+    for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
-            registered = [key for slot in range(1, plan.slots(stage, design) + 1) for key in plan.keys(stage, slot)]
+            slots = plan.looks(design)[0] if stage == plan.CHALLENGERS else range(1, plan.slots(stage, design) + 1)
+            registered = [key for slot in slots for key in plan.keys(stage, slot)]
             found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found
