@@ -311,15 +311,15 @@ def looks_in_order(context: Context) -> Finding:
     recovery no challenger was started, and before it none was left out."""
     challengers = context.view.of("challengers")
     taken = looks.taken(context.view, context.episode_facts, context.reg)
+    before = {slot: look.before for look in taken for slot in look.slots}
     odd = [f"challengers slot {slot}, which was not started" for slot in looks.missing(context.view, taken)]
-    for episode in challengers:
-        for number, look in enumerate(taken, 1):
-            if episode.key.slot not in look.slots:
-                continue
-            if not look.reached:
-                odd.append(f"{episode.key}, which was started after a recovery")
-            elif episode.record.prior_seal != look.before:
-                odd.append(f"{episode.key}, which does not name what look {number} had to follow")
+    late = looks.superfluous(context.view, taken)
+    odd += [f"challengers slot {slot}, which was started after a recovery" for slot in late]
+    odd += [
+        f"{episode.key}, which does not name what its look had to follow"
+        for episode in challengers
+        if episode.key.slot not in late and episode.record.prior_seal != before.get(episode.key.slot)
+    ]
     run = sum(look.reached for look in taken)
     return *_verdict(odd, f"{run} of {len(taken)} looks were run, each on the scores of the one before"), challengers
 

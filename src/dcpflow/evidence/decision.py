@@ -265,13 +265,11 @@ def _looks(outcome: Outcome) -> dict[str, Any]:
     taken = looks.taken(view, outcome.episode_facts, outcome.reg)
     if not taken:
         return {}
-    started = {episode.key.slot for episode in view.of("challengers")}
     return {
         "looks": [
-            {"challengers": len(look.slots), "started": len(started.intersection(look.slots)), "hits": look.hits}
-            for look in taken
+            {"challengers": len(look.slots), "started": looks.started(view, look), "hits": look.hits} for look in taken
         ],
-        "not_started": sum(slot not in started for look in taken if not look.reached for slot in look.slots),
+        "not_started": looks.unstarted(view, taken),
     }
 
 

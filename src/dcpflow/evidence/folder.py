@@ -277,11 +277,11 @@ def _same_looks(first: Registered, now: Registered) -> bool:
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode, later looks after a recovery left out."""
+    """Whether each registered slot has an episode; after a look with a recovery none may have one."""
     design = own.registered.config("design")
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
     staged = looks.taken(own, evidence.episode_facts, reg)
-    if looks.missing(own, staged):
+    if looks.missing(own, staged) or looks.superfluous(own, staged):
         return False
     stages = {stage for name, phase in plan.phases(design).items() if name in own.scores for stage in phase.stages}
     counted = [s for s in stages if not plan.STAGES[s].replaces and not (staged and s == plan.CHALLENGERS)]

@@ -6,6 +6,7 @@ records, scores and thresholds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dcpflow.evidence import gates
@@ -71,7 +72,28 @@ def taken(view: AuditView, facts: gates.Facts, reg: Registration) -> tuple[Look,
     return tuple(found)
 
 
-def missing(view: AuditView, taken: tuple[Look, ...]) -> list[int]:
+def missing(view: AuditView, taken: Sequence[Look]) -> list[int]:
     """The challengers that had to be started and have no episode."""
-    started = {episode.key.slot for episode in view.of(plan.CHALLENGERS)}
+    started = _started(view)
     return [slot for look in taken if look.reached for slot in look.slots if slot not in started]
+
+
+def superfluous(view: AuditView, taken: Sequence[Look]) -> list[int]:
+    """The challengers that were started though one of an earlier look had recovered."""
+    started = _started(view)
+    return [slot for look in taken if not look.reached for slot in look.slots if slot in started]
+
+
+def unstarted(view: AuditView, taken: Sequence[Look]) -> int:
+    """How many challengers a recovery has saved."""
+    after = sum(len(look.slots) for look in taken if not look.reached)
+    return after - len(superfluous(view, taken))
+
+
+def started(view: AuditView, look: Look) -> int:
+    """How many of a look's challengers were started."""
+    return len(_started(view).intersection(look.slots))
+
+
+def _started(view: AuditView) -> set[int]:
+    return {episode.key.slot for episode in view.of(plan.CHALLENGERS)}

@@ -20,6 +20,8 @@ def settings(plan: Plan) -> dict[str, Any]:
     fields = (*_CLAIM, *_THRESHOLDS, *reg.active_alphas, *((*_DESIGN, *_GATE3) if plan.pairs else ()))
     values = {KEY_OF_FIELD[name]: getattr(reg, name) for name in fields}
     values |= {"design.challengers": plan.challengers, "design.controls": plan.controls}
+    if len(plan.looks) > 1:
+        values["design.gate2_looks"] = list(plan.looks)
     for key in sorted(values, key=_place):
         *sections, name = key.split(".")
         section = found

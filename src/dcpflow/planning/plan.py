@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import exact
+from dcpflow.planning import exact, looks
 from dcpflow.planning.endings import Endings, Rates, endings
 from dcpflow.protocol.intervals import half_width, smallest_zero_hit_sample, zero_hit_upper_bound
 from dcpflow.protocol.registered import KEY_OF_FIELD, to_registration
@@ -33,12 +33,14 @@ class Guess:
         power: the chance that each sample shall have to pass its own test.
         spread: standard deviation of a pair's difference, for the continuous estimand.
         counts: samples that are given and not planned: ``challengers``, ``controls``, ``pairs``, ``null_pairs``.
+        looks: how often the challengers are looked at, in equal steps; None as the configuration has it.
     """
 
     rates: Rates = field(default_factory=Rates)
     power: float = 0.9
     spread: float = 0.25
     counts: Mapping[str, int] = field(default_factory=dict)
+    looks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Plan:
         reg: the registration with these sample sizes.
         challengers_needed: fewest independent challengers without a hit whose bound is at most rho.
         challengers: to start, so that enough are left after losses.
+        looks: after how many of them the scores are looked at; one number where that is done once.
+        expected: number of challengers that are started with the guessed recovery probability.
         controls_all: fewest controls that suffice if all succeed.
         controls: for the guessed recall.
         controls_needed: successes that these need; None where not even all suffice.
@@ -63,12 +67,15 @@ class Plan:
         m_max: attempts and branches that may be compared with the claimed artifact.
         misled: misled null episodes.
         endings: how the audit may end, and with which chance.
-        curves: chances along one guess: ``recovery`` (of a Core certificate), ``truthful`` (of a supported effect).
+        curves: along one guess: ``recovery`` (chance of a Core certificate), ``started`` (expected challengers, where
+            there are several looks), ``truthful`` (chance of a supported effect).
     """
 
     reg: Registration
     challengers_needed: int
     challengers: int
+    looks: tuple[int, ...]
+    expected: float
     controls_all: int
     controls: int
     controls_needed: int | None
@@ -113,6 +120,8 @@ class Plan:
         return {
             "schema": "dcpflow.plan/1",
             **{key: getattr(self, key) for key in keys},
+            "looks": list(self.looks),
+            "challengers_expected": self.expected,
             "recovery_upper_bound": self.bound,
             "alpha": self.alphas,
             "episodes": self.episodes,
@@ -159,6 +168,7 @@ def plan(config: Config, guess: Guess) -> Plan:
     challengers = given.get("challengers") or exact.smallest(
         lambda n: exact.at_least(needed, n, 1.0 - rates.loss) >= guess.power, "challengers", start=needed
     )
+    ends = _looks(config, guess, challengers)
     controls = given.get("controls") or _controls(reg, guess)
     neutral_needed = smallest_zero_hit_sample(reg.alpha_neutral, reg.rho_neutral)
     pairs = null_all = null_pairs = replacements = null_replacements = 0
@@ -171,7 +181,7 @@ def plan(config: Config, guess: Guess) -> Plan:
         null_replacements = replacement_cap(null_pairs, reg.max_pair_infrastructure_rate)
     planned = _with_counts(
         config,
-        challengers=challengers,
+        looks=ends,
         min_independent=needed,
         pairs=pairs,
         null_pairs=null_pairs,
@@ -181,6 +191,8 @@ def plan(config: Config, guess: Guess) -> Plan:
         reg=planned,
         challengers_needed=needed,
         challengers=challengers,
+        looks=ends,
+        expected=looks.expected(ends, rates.recovery * (1.0 - rates.loss)),
         controls_all=exact.all_successes_needed(reg.alpha_adequacy, reg.min_control_recall),
         controls=controls,
         controls_needed=exact.fewest_successes(controls, reg.alpha_adequacy, reg.min_control_recall),
@@ -194,8 +206,14 @@ def plan(config: Config, guess: Guess) -> Plan:
         m_max=planned.max_attempts,
         misled=config.design.misled_null_episodes if pairs else 0,
         endings=endings(planned, rates, challengers, controls),
-        curves=_curves(planned, rates, challengers, controls),
+        curves=_curves(planned, rates, ends, controls),
     )
+
+
+def _looks(config: Config, guess: Guess, challengers: int) -> tuple[int, ...]:
+    """The looks at the planned challengers, at the shares at which the configuration has them."""
+    registered = config.design.gate2_looks or (config.design.challengers,)
+    return looks.scaled(range(1, guess.looks + 1) if guess.looks else registered, challengers)
 
 
 def _controls(reg: Registration, guess: Guess) -> int:
@@ -255,7 +273,7 @@ def _truthful_needed(reg: Registration, pairs: int) -> int | None:
 def _with_counts(
     config: Config,
     *,
-    challengers: int,
+    looks: tuple[int, ...],
     min_independent: int,
     pairs: int,
     null_pairs: int,
@@ -264,7 +282,8 @@ def _with_counts(
     """The registration of the configuration with planned counts."""
     design = config.design.model_copy(
         update={
-            "challengers": challengers,
+            "challengers": looks[-1],
+            "gate2_looks": looks if len(looks) > 1 else None,
             "pairs": pairs,
             "null_pairs": null_pairs,
             "pair_replacements": replacements[0],
@@ -272,21 +291,24 @@ def _with_counts(
         }
     )
     gate2 = config.thresholds.gate2.model_copy(
-        update={"min_independent": min_independent, "m_max": challengers + 2 * (pairs + replacements[0])}
+        update={"min_independent": min_independent, "m_max": looks[-1] + 2 * (pairs + replacements[0])}
     )
     thresholds = config.thresholds.model_copy(update={"gate2": gate2})
     return to_registration(config.model_copy(update={"design": design, "thresholds": thresholds}))
 
 
 def _curves(
-    reg: Registration, rates: Rates, challengers: int, controls: int
+    reg: Registration, rates: Rates, ends: tuple[int, ...], controls: int
 ) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The chance of a certificate along the recovery probability, and of a supported effect along the truthful rate."""
+    """Chance of a certificate and challengers started along the recovery probability, chance of a supported effect
+    along the truthful rate."""
 
     def certified(p: float) -> float:
-        return endings(reg, rates.but(recovery=p), challengers, controls, core_only=True).core_certified
+        return endings(reg, rates.but(recovery=p), ends[-1], controls, core_only=True).core_certified
 
     curves = {"recovery": tuple((p, certified(p)) for p in RECOVERY_CURVE)}
+    if len(ends) > 1:
+        curves["started"] = tuple((p, looks.expected(ends, p * (1.0 - rates.loss))) for p in RECOVERY_CURVE)
     if reg.grade == "evidence" and reg.feedback_estimand == BINARY:
         test, passed = (
             exact.PairedTest(reg.feedback_pairs, reg.alpha_evidence),

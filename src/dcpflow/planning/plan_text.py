@@ -43,6 +43,9 @@ def _core(plan: Plan, guess: Guess) -> Iterator[Row]:
     )
     left = exact.at_least(needed, plan.challengers, 1.0 - rates.loss)
     yield "challengers to start", f"{plan.challengers}", f"{needed} are left with a chance of {percent(left)}"
+    if len(plan.looks) > 1:
+        saved = f"a recovery ends them: {plan.expected:.1f} are started on average at p {rates.recovery:g}"
+        yield "looks at challengers", " ".join(map(str, plan.looks)), saved
     recall = success_lower_bound(plan.controls_all, plan.controls_all, reg.alpha_adequacy)
     yield (
         "controls, all successful",
@@ -135,12 +138,14 @@ def _endings(plan: Plan) -> list[str]:
 def _curves(plan: Plan) -> list[str]:
     names = {
         "recovery": ("recovery probability", "Core certified"),
+        "started": ("recovery probability", "challengers started"),
         "truthful": ("truthful rate", "effect supported"),
     }
     lines = []
     for key, curve in plan.curves.items():
         given, chance = names[key]
-        width = [max(len(f"{x:g}"), len(percent(y))) for x, y in curve]
-        for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, [percent(y) for _, y in curve])):
+        shown = [f"{y:.1f}" if key == "started" else percent(y) for _, y in curve]
+        width = [max(len(f"{x:g}"), len(y)) for (x, _), y in zip(curve, shown, strict=True)]
+        for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, shown)):
             lines.append(f"{name:22}" + "  ".join(v.rjust(w) for v, w in zip(values, width, strict=True)))
     return lines

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
@@ -73,15 +74,17 @@ class Setup:
 
     Attributes:
         reg: what is registered.
-        challengers: that each audit starts.
+        challengers: that each audit starts, unless one of an earlier look recovers.
         controls: that each audit runs.
         truth: what is true.
+        looks: after how many challengers their scores are looked at; empty for once, after all of them.
     """
 
     reg: Registration
     challengers: int
     controls: int
     truth: Truth
+    looks: tuple[int, ...] = ()
 
     @property
     def scores(self) -> Scores:
@@ -100,7 +103,8 @@ def setup(config: Config, truth: Truth, checkpoint_scope: str) -> Setup:
         checkpoint_scope: ``lineage_prefix``, or ``lineage_empty``, under which neutral branches are challengers.
     """
     reg = gates.registration(config, "a simulated contract", {"scope": checkpoint_scope})
-    return Setup(reg, config.design.challengers, config.design.controls, truth)
+    design = config.design
+    return Setup(reg, design.challengers, design.controls, truth, design.gate2_looks or ())
 
 
 Ending = tuple[str, str, str, str, str, str]
@@ -148,6 +152,7 @@ class Simulated:
         audits: their number.
         seed: of all draws.
         endings: audits by how they ended.
+        started: challengers that all audits started.
         decisions: decisions of the engine behind them.
         seconds: wall time.
         processes: that shared the work.
@@ -157,6 +162,7 @@ class Simulated:
     audits: int
     seed: int
     endings: Counter[Ending]
+    started: int
     decisions: int = field(compare=False)
     seconds: float = field(compare=False)
     processes: int = field(compare=False)
@@ -198,10 +204,10 @@ def simulate(setup: Setup, audits: int, seed: int = SEED, processes: int = 1) ->
         with ProcessPoolExecutor(len(shares)) as pool:
             parts = list(pool.map(_run, [setup] * len(shares), [seed] * len(shares), shares))
     endings: Counter[Ending] = Counter()
-    for found, _ in parts:
+    for found, _, _ in parts:
         endings.update(found)
-    decisions = sum(count for _, count in parts)
-    return Simulated(setup, audits, seed, endings, decisions, time.monotonic() - began, len(shares))
+    started, decisions = (sum(part[at] for part in parts) for at in (1, 2))
+    return Simulated(setup, audits, seed, endings, started, decisions, time.monotonic() - began, len(shares))
 
 
 def check(setup: Setup) -> None:
@@ -221,19 +227,22 @@ def check(setup: Setup) -> None:
         raise UsageError(f"a noise of {truth.noise:g} is below 0")
     if not 0.0 <= truth.dependence < 1.0:
         raise UsageError(f"a dependence of {truth.dependence:g} is not from 0 to below 1")
+    if truth.noise and setup.looks:
+        raise UsageError("noise is not simulated beside several looks at the challengers", "Leave one of them out")
 
 
-def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int]:
-    """Some blocks, and how often the engine was asked."""
+def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int, int]:
+    """Some blocks, how many challengers they started, and how often the engine was asked."""
     import numpy as np  # noqa: PLC0415
 
     synthesis = Synthesis(setup.reg, setup.controls, setup.scores)
     known: dict[Any, Ending] = {}
     endings: Counter[Ending] = Counter()
-    decisions = 0
+    started = decisions = 0
     for number, size in blocks:
         draws = np.random.default_rng([seed, number])
         for counts in drawn(setup, draws, size):
+            started += counts.challengers
             key, decided = _audit(setup, synthesis, counts, draws)
             if key is None or key not in known:
                 end = _ending(decided())
@@ -241,7 +250,7 @@ def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counte
                 if key is not None:
                     known[key] = end
             endings[end if key is None else known[key]] += 1
-    return endings, decisions
+    return endings, started, decisions
 
 
 def _audit(setup: Setup, synthesis: Synthesis, counts: Counts, draws: Generator) -> tuple[Any, Callable[[], Decision]]:
@@ -274,11 +283,8 @@ def drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     def around(rate: float) -> Column:
         return _rates(draws, rate, setup.truth.dependence, size)
 
-    lost = draws.binomial(setup.challengers, rates.loss, size)
-    hits = draws.binomial(setup.challengers - lost, around(rates.recovery))
-    failures = draws.binomial(setup.challengers - lost - hits, rates.failure)
-    controls = draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss))
-    columns = [hits, failures, lost, setup.challengers - lost - hits - failures, controls]
+    columns = _challengers(draws, setup, around, size)
+    columns.append(draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss)))
     if reg.grade == "evidence":
         truthful, neutral = around(rates.truthful), around(rates.neutral)
         columns += _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, (truthful, neutral))
@@ -288,6 +294,23 @@ def drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     for row in zip(*(column.tolist() for column in columns), strict=True):
         values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
         yield Counts(*values)
+
+
+def _challengers(draws: Generator, setup: Setup, around: Callable[[float], Column], size: int) -> list[Column]:
+    """Hits, failures, losses and misses among the challengers that are started, look by look until one recovers."""
+    import numpy as np  # noqa: PLC0415
+
+    rates, rate = setup.truth.rates, None
+    columns = [np.zeros(size, dtype=np.int64) for _ in range(4)]
+    for first, last in pairwise((0, *(setup.looks or (setup.challengers,)))):
+        started = np.where(columns[0] > 0, 0, last - first)
+        lost = draws.binomial(started, rates.loss)
+        rate = around(rates.recovery) if rate is None else rate
+        hits = draws.binomial(started - lost, rate)
+        failures = draws.binomial(started - lost - hits, rates.failure)
+        found = (hits, failures, lost, started - lost - hits - failures)
+        columns = [column + more for column, more in zip(columns, found, strict=True)]
+    return columns
 
 
 def _rates(draws: Generator, rate: float, dependence: float, size: int) -> Column:

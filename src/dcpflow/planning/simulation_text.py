@@ -48,6 +48,7 @@ def to_json(found: Simulated) -> dict[str, Any]:
             for claim in ("core", "evidence")
         },
         "errors": {name: rate.to_json() for name, rate in errors(found).items()},
+        "challengers_started": found.started / found.audits,
         "formula": {"no_challenger_recovers": no_challenger_recovers(setup)},
         "run": {
             "seconds": found.seconds,
@@ -94,11 +95,20 @@ def render(found: Simulated) -> str:
             f"{name.replace('_', ' ')}: {rate.value:.6f}, at most {rate.interval[1]:.6f}"
             for name, rate in errors(found).items()
         ),
+        *_started(found),
         f"no challenger recovers, by formula: {_formula(setup)}; registered alpha.recovery {reg.alpha_recovery:g}",
         f"{found.audits_per_minute:,.0f} audits per minute on {found.processes} "
         f"{'process' if found.processes == 1 else 'processes'}",
     ]
     return "\n".join(lines)
+
+
+def _started(found: Simulated) -> list[str]:
+    setup = found.setup
+    if not setup.looks:
+        return []
+    ends = ", ".join(map(str, setup.looks))
+    return [f"challengers started: {found.started / found.audits:.2f} of {setup.challengers}, with looks after {ends}"]
 
 
 def _truth(setup: Setup) -> str:

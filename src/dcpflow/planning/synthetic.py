@@ -71,6 +71,11 @@ class Counts:
     null_replaced: int = 0
     null_lost: int = 0
 
+    @property
+    def challengers(self) -> int:
+        """Those that were started."""
+        return self.hits + self.failures + self.lost + self.misses
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

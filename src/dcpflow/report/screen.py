@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,25 @@ def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
         f"          recovery probability at most {number(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
         + (f"; without the failed {number(without_failed)}" if seats["model_failures"] else "")
         + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
+        *(f"          {words}" for words in looked(gate)),
         *_campaign(gate.get("campaign")),
         *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
         f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
         f"{number(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
     ]
+
+
+def looked(gate: Mapping[str, Any]) -> list[str]:
+    """How often the challengers were looked at, and what that has saved; nothing where they were looked at once."""
+    found = gate.get("looks")
+    if not found:
+        return []
+    ends = [str(end) for end in accumulate(look["challengers"] for look in found)]
+    ended = next((end for end, look in zip(ends, found, strict=True) if look["hits"]), None)
+    words = f"looked at after {', '.join(ends[:-1])} and {ends[-1]} challengers: "
+    if ended is None:
+        return [f"{words}no look had a recovery"]
+    return [f"{words}a recovery by {ended}, {gate['not_started']} not started, outside of all counts"]
 
 
 def _campaign(campaign: Mapping[str, Any] | None) -> list[str]:

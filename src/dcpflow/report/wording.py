@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dcpflow.records import canonical
 from dcpflow.report.material import Material
-from dcpflow.report.screen import interval, number, plain
+from dcpflow.report.screen import interval, looked, number, plain
 
 SCOPE: Final = "scope: this agent, this budget, this information"
 EXERCISE: Final = "exercise, not a discovery"
@@ -183,6 +183,7 @@ def _gate2(material: Material) -> Answer:
         f"{number(gate['best_score'])}.",
         f"{seats['started']} were started: {seats['model_failures']} failed, {seats['violations']} broke the contract, "
         f"{seats['infrastructure']} were lost, {number(seats['unresolved'])} are unresolved.",
+        *(f"Scores were {words}." for words in looked(gate)),
     ]
     if gate["witnesses"]:
         lines.append(f"Recovered by {_witnesses(material)}.")
