@@ -22,8 +22,21 @@ import pytest
 import yaml
 
 from dcpflow.episodes import sandbox
+from dcpflow.records import plan
 from dcpflow.records.registration import CONTRACT_PARTS
-from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal, shipped
+from dcpflow.stages import (
+    checkpoint,
+    decide,
+    episodes,
+    evidence,
+    looks,
+    packet,
+    registering,
+    replay,
+    scoring,
+    seal,
+    shipped,
+)
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.workflow import Workflow
 
@@ -104,6 +117,9 @@ class Audit:
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
         job, audit = job or self.job, self.workflow
+        if stage == plan.CHALLENGERS and len(plan.looks(audit.parts["design"])) > 1:
+            self.run_looks(job)
+            return
         for number, path in enumerate(map(Path, audit.receipts(stage)), 1):
             batch = path.stem.removeprefix("b")
             if stage.endswith("_replacements"):
@@ -112,6 +128,26 @@ class Audit:
             else:
                 stratum = audit.config.design.stratum if stage == "challengers" else ""
                 episodes.run_slots(job, stage, audit.first(batch), audit.last(batch), path, stratum)
+
+    def run_looks(self, job: Job) -> None:
+        """Run the challengers look by look, each scored and read before the next begins."""
+        self.score("target")
+        for number in range(1, len(plan.looks(self.workflow.parts["design"])) + 1):
+            self.run_look(job, number)
+            self.score(plan.look_phase(number))
+            self.read_look(number)
+
+    def run_look(self, job: Job, number: int) -> None:
+        audit, after = self.workflow, job.layout.look(number - 1) if number > 1 else None
+        for path in map(Path, audit.look_receipts(number)):
+            first, last = (find(path.stem.removeprefix("b")) for find in (audit.first, audit.last))
+            episodes.run_slots(job, plan.CHALLENGERS, first, last, path, audit.config.design.stratum, after)
+
+    def read_look(self, number: int) -> None:
+        phases = self.workflow.seen_by(number)
+        receipts = [Path(path) for phase in phases for path in self.workflow.phase_receipts(phase)]
+        layout = self.job.layout
+        looks.read_look(self.job, receipts, {phase: layout.scores(phase) for phase in phases}, layout.look(number))
 
     def freeze_packet(self) -> None:
         for path in self.workflow.packet:

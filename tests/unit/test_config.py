@@ -367,6 +367,17 @@ def test_slots_and_the_family_budget() -> None:
     assert "R1" in complaint(second, {"claim": {"earlier_audits": ["audit 1"]}}, alpha)
 
 
+def test_looks_rise_to_all_challengers() -> None:
+    assert load({"design": {"gate2_looks": [32, 64, 96]}}).parts()["design"]["gate2_looks"] == [32, 64, 96]
+    for looks in ([32, 64], [96], [0, 96], [64, 32, 96], [48, 48, 96], []):
+        assert "design.gate2_looks" in complaint({"design": {"gate2_looks": looks}}), looks
+    assert "a list of whole numbers or null" in complaint({"design": {"gate2_looks": ["x"]}})
+
+
+def test_one_look_is_registered_as_it_was_before_there_were_several() -> None:
+    assert "gate2_looks" not in load({"design": {"gate2_looks": None}}).parts()["design"]
+
+
 def test_roles_of_an_audit_by_another_party() -> None:
     alone = {"claim": {"roles": {"self_audited": False, "claimant": "Ada", "auditor": "ada "}}}
     assert "the same name" in complaint(alone)

@@ -147,7 +147,7 @@ def registration_frozen_first(context: Context) -> Finding:
 @_check("core", EVERY_HIT)
 def claim_frozen(context: Context) -> Finding:
     """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
-    look by way of the look before."""
+    look by way of the scores of the look before."""
     challengers = context.view.of("challengers")
     seals = {context.view.target.digest}
     if _in_looks(context):
@@ -307,8 +307,8 @@ def ledger_complete(context: Context) -> Finding:
 
 @_check("core", CORE_ONLY, applies=_in_looks)
 def looks_in_order(context: Context) -> Finding:
-    """Each record of a later look holds the digest of the look before, and with it of its scores; after a look with a
-    recovery no challenger was started, and before it none was left out."""
+    """Each record of a later look holds the digest of the scores of the look before; after a look with a recovery no
+    challenger was started, and before it none was left out."""
     challengers = context.view.of("challengers")
     taken = looks.taken(context.view, context.episode_facts, context.reg)
     before = {slot: look.before for look in taken for slot in look.slots}

@@ -14,7 +14,7 @@ from dcpflow.evidence.view import AuditView
 from dcpflow.protocol.gate2 import classify_all
 from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
-from dcpflow.records import looks, plan
+from dcpflow.records import plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +23,16 @@ class Look:
 
     Attributes:
         slots: its challengers.
-        before: what each of their records holds as prior seal: the digest of the look before, or, in the first look, of
-            the target's record.
+        before: what each of their records holds as prior seal: the digest of the scores of the look before, or, in the
+            first look, of the target's record.
         reached: whether it had to be run, since no challenger of an earlier look recovered the outcome.
         hits: its challengers that did.
-        seal: the digest of its own file.
-        body: what that file says.
     """
 
     slots: range
     before: str
     reached: bool
     hits: int
-    seal: str
-    body: dict[str, object]
 
 
 def taken(view: AuditView, facts: gates.Facts, reg: Registration) -> tuple[Look, ...]:
@@ -64,11 +60,8 @@ def taken(view: AuditView, facts: gates.Facts, reg: Registration) -> tuple[Look,
         scores = view.inputs.get(plan.look_phase(number))
         if scores is None:
             break
-        reached, hits = not hit, len(recovered.intersection(slots))
-        hit = hit or hits > 0
-        body = looks.body(view.registered.contract, number, scores, before, hit)
-        found.append(Look(slots, before, reached, hits, looks.seal(body), body))
-        before = found[-1].seal
+        found.append(Look(slots, before, not hit, len(recovered.intersection(slots))))
+        before, hit = scores, hit or found[-1].hits > 0
     return tuple(found)
 
 

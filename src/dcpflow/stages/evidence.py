@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dcpflow.evidence import folder
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import plan, public
 from dcpflow.records.draws import Draws
-from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages import replay
 from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
@@ -65,7 +66,9 @@ def _unlisted(job: Job, seen: AuditView) -> list[str]:
     for path in sorted(job.store.root.glob("*/*/*/*")):
         kind, slot, arm, attempt = path.parts[-4:]
         key = EpisodeKey(kind, int(slot), arm)
-        if kind in plan.STAGES and key.slot <= plan.slots(kind, design) and (key, int(attempt)) not in listed:
+        if kind not in plan.STAGES or key.slot > plan.slots(kind, design) or (key, int(attempt)) in listed:
+            continue
+        if not (_in_a_later_look(key, design) and _of_another_registration(job, seen, key, int(attempt))):
             found.append(f"{key}, attempt {attempt}")
     recorded = {key for key, _ in listed}
     phases = plan.phases(design)
@@ -75,3 +78,16 @@ def _unlisted(job: Job, seen: AuditView) -> list[str]:
             registered = [key for slot in slots for key in plan.keys(stage, slot)]
             found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found
+
+
+def _in_a_later_look(key: EpisodeKey, design: Mapping[str, Any]) -> bool:
+    return key.stage == plan.CHALLENGERS and key.slot not in plan.looks(design)[0]
+
+
+def _of_another_registration(job: Job, seen: AuditView, key: EpisodeKey, attempt: int) -> bool:
+    """Whether it was run under an amended registration, by whose thresholds none had recovered: the history tells."""
+    data = job.store.committed(key, attempt)
+    if data is None:
+        return False
+    record = EpisodeRecord.from_bytes(data, f"the record of {key}")
+    return record.registration != seen.registered.digest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dcpflow.evidence import folder, gates
 from dcpflow.evidence import looks as recomputed
-from dcpflow.records import looks
+from dcpflow.records import looks, plan
 from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
 
@@ -27,4 +27,6 @@ def read_look(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path], ou
     seen = folder.load_view(job.layout, receipts, scores)
     reg = gates.registration(folder.config_of(seen.registered), seen.registered.contract, seen.checkpoint)
     facts = episode_facts(seen, job.bench.task, job.draws)
-    looks.write(output, recomputed.taken(seen, facts, reg)[-1].body)
+    taken = recomputed.taken(seen, facts, reg)
+    scored = seen.inputs[plan.look_phase(len(taken))]
+    looks.write(output, seen.registered.contract, scored, any(look.hits for look in taken))

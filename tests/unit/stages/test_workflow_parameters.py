@@ -152,6 +152,21 @@ def test_receipts_and_scores_of_all_phases_are_declared_once(workflow: Callable[
     assert one.folder("challengers").endswith("/challengers/matched")
 
 
+def test_each_look_has_batches_and_scores_of_its_own(workflow: Callable[..., Workflow]) -> None:
+    one, several = workflow(), workflow(design={"gate2_looks": [20, 30, 96]}, execution={"episodes_per_job": 8})
+    ends = [
+        (several.first(b), several.last(b))
+        for b in (p.rpartition("/b")[2][:-5] for p in several.receipts("challengers"))
+    ]
+    assert [slot for first, last in ends for slot in range(first, last + 1)] == list(range(1, 97))
+    assert {20, 30, 96} <= {last for _, last in ends}
+    assert len(set(several.all_receipts)) == len(several.all_receipts)
+    assert several.phases == ("target", "challengers-1", "challengers-2", "challengers-3", "controls", "pairs")
+    assert [len(several.phase_receipts(f"challengers-{look}")) for look in (1, 2, 3)] == [3, 2, 9]
+    assert several.stages == one.stages
+    assert several.contract == one.contract
+
+
 def test_grade_core_runs_no_feedback_experiment(workflow: Callable[..., Workflow]) -> None:
     one = workflow(claim={"grade": "core"})
     assert one.stages == ("target", "challengers", "controls")
