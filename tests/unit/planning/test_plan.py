@@ -13,7 +13,7 @@ import yaml
 from tests.conftest import ROOT
 
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.planning import costs, exact, plan_text
+from dcpflow.planning import costs, exact, looks, plan_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.fragment import fragment, settings
 from dcpflow.planning.plan import Guess, altered, plan
@@ -222,3 +222,29 @@ def test_the_table_and_json_say_the_same(config: Config) -> None:
     found = json.loads(json.dumps(made.to_json(), allow_nan=False))
     assert found["truthful_needed"] == 28
     assert found["endings"]["core_certified"] == made.endings.core_certified
+
+
+# --- several looks at the challengers ----------------------------------------------------------------------
+
+
+def test_the_expected_challengers_are_those_of_all_first_hits() -> None:
+    """Against the sum over the place of the first recovery."""
+    p, ends = 0.03, (10, 25, 40)
+    first = [(1 - p) ** (n - 1) * p for n in range(1, 41)]
+    by_hand = sum(chance * next(end for end in ends if n <= end) for n, chance in enumerate(first, 1))
+    assert looks.expected(ends, p) == pytest.approx(by_hand + 40 * (1 - p) ** 40)
+    assert looks.expected(ends, 0.0) == 40
+    assert looks.expected(ends, 1.0) == 10
+    assert looks.expected((40,), p) == 40
+
+
+def test_looks_are_planned_at_the_registered_shares_or_in_equal_steps(config: Config) -> None:
+    registered = altered(config, {"design.gate2_looks": [24, 96]})
+    made = plan(registered, Guess(Rates(recovery=0.02, loss=0.05)))
+    assert made.looks == (math.ceil(made.challengers / 4), made.challengers)
+    assert made.expected == looks.expected(made.looks, 0.02 * 0.95) < made.challengers
+    equal = plan(config, Guess(counts={"challengers": 96}, looks=3))
+    assert equal.looks == (32, 64, 96)
+    pasted = settings(equal)
+    assert pasted["design"]["gate2_looks"] == [32, 64, 96]
+    assert "gate2_looks" not in settings(plan(config, Guess()))["design"]

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import simulation, simulation_text
+from dcpflow.planning import looks, simulation, simulation_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
 from dcpflow.planning.synthetic import Counts, Synthesis
@@ -233,3 +233,32 @@ def test_a_claim_that_is_true_can_be_refuted_falsely_and_not_certified_falsely(s
     assert set(simulation_text.errors(found)) == {"core_false_refutation", "evidence_false_refutation"}
     weak = replace(found, setup=of(setup, Truth(Rates(recovery=0.05, truthful=0.3))))
     assert set(simulation_text.errors(weak)) == {"core_false_certification", "evidence_false_certification"}
+
+
+# --- several looks at the challengers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_looks_save_challengers_and_move_no_level(setup: Setup, loss: float) -> None:
+    """The claim is false: Core is certified as often as with one look, and as many are started as the plan says."""
+    truth = Truth(Rates(recovery=0.05, loss=loss))
+    staged = simulate(replace(of(setup, truth), looks=(32, 64, 96)), 5_000)
+    certified, formula = staged.rate("core", "certified"), no_challenger_recovers(staged.setup)
+    low, high = (bound(certified.count, certified.audits, 1e-4) for bound in (success_lower_bound, success_upper_bound))
+    assert low <= formula <= high
+    if not loss:
+        assert low <= setup.reg.alpha_recovery
+    expected = looks.expected((32, 64, 96), 0.05 * (1.0 - loss))
+    # four standard errors of a mean of numbers between 32 and 96
+    assert abs(staged.started / staged.audits - expected) < 4 * 32 / staged.audits**0.5
+    assert "challengers started" in simulation_text.render(staged)
+
+
+def test_one_look_after_all_is_what_no_look_is(setup: Setup) -> None:
+    truth = Truth(MIXED)
+    assert simulate(of(setup, truth), 600).endings == simulate(replace(of(setup, truth), looks=(96,)), 600).endings
+
+
+def test_noise_beside_looks_is_refused(setup: Setup) -> None:
+    with pytest.raises(UsageError, match="beside several looks"):
+        simulate(replace(of(setup, Truth(noise=0.1)), looks=(32, 96)), 10)
