@@ -11,10 +11,10 @@ rule run_later_challenger:
         look=lambda wildcards: AUDIT.look(int(wildcards.look) - 1),
     output:
         f"{AUDIT.folder('challengers')}/look-{{look}}/b{{batch}}.json",
-    wildcard_constraints:
-        look="[0-9]+",
     log:
         f"{LOGS}/challengers/look-{{look}}/b{{batch}}.log",
+    wildcard_constraints:
+        look="[0-9]+",
     conda:
         "../envs/dcpflow.yaml"
     resources:
@@ -37,10 +37,10 @@ rule score_look:
         receipts=lambda wildcards: AUDIT.look_receipts(int(wildcards.look)),
     output:
         f"{RESULTS}/scores/challengers-{{look}}.json",
-    wildcard_constraints:
-        look="[0-9]+",
     log:
         f"{LOGS}/score_look/{{look}}.log",
+    wildcard_constraints:
+        look="[0-9]+",
     conda:
         "../envs/dcpflow.yaml"
     threads: SCORING_THREADS
@@ -68,10 +68,10 @@ rule read_look:
         ],
     output:
         f"{RESULTS}/looks/{{look}}.json",
-    wildcard_constraints:
-        look="[0-9]+",
     log:
         f"{LOGS}/read_look/{{look}}.log",
+    wildcard_constraints:
+        look="[0-9]+",
     conda:
         "../envs/dcpflow.yaml"
     params:
