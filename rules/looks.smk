@@ -1,14 +1,14 @@
-"""Gate 2 in several looks: a later look starts on one bit, whether a challenger has recovered the outcome or not."""
+"""Several looks at challengers or pairs: a later look starts on one bit, whether the ones before were enough."""
 
 
-# Where one look is registered, nothing asks for these.
+# Where one look is registered, nothing asks for any of these.
 rule run_later_challenger:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         target=rules.run_target.output,
-        look=lambda wildcards: AUDIT.look(int(wildcards.look) - 1),
+        look=lambda wildcards: AUDIT.look("challengers", int(wildcards.look) - 1),
     output:
         f"{AUDIT.folder('challengers')}/look-{{look}}/b{{batch}}.json",
     log:
@@ -24,9 +24,37 @@ rule run_later_challenger:
         last=lambda wildcards: AUDIT.last(wildcards.batch),
         stratum=AUDIT.config.design.stratum,
     message:
-        f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}, unless an earlier look had a hit"
+        f"challengers {{params.first}} to {{params.last}} of {AUDIT.count('challengers')}, unless one has recovered"
     shell:
         f"{PYTHON} -m dcpflow run-slots {JOB} --stage challengers --stratum {{params.stratum:q}} --after {{input.look:q}}"
+        " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
+
+
+rule run_later_pair:
+    input:
+        contract=CONTRACT,
+        hidden=rules.seal_task.output.hidden,
+        registration=ancient(REGISTRATION),
+        packet=PACKET,
+        checkpoint=rules.select_checkpoint.output,
+        look=lambda wildcards: AUDIT.look("pairs", int(wildcards.look) - 1),
+    output:
+        f"{AUDIT.folder('pairs')}/look-{{look}}/b{{batch}}.json",
+    log:
+        f"{LOGS}/pairs/look-{{look}}/b{{batch}}.log",
+    wildcard_constraints:
+        look="[0-9]+",
+    conda:
+        "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
+    params:
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
+    message:
+        f"feedback pairs {{params.first}} to {{params.last}} of {AUDIT.count('pairs')}, unless the effect is decided"
+    shell:
+        f"{PYTHON} -m dcpflow run-slots {JOB} --stage pairs --after {{input.look:q}}"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
 
 
@@ -34,12 +62,15 @@ rule score_look:
     input:
         contract=CONTRACT,
         sealed=rules.seal_task.output.sealed,
-        receipts=lambda wildcards: AUDIT.look_receipts(int(wildcards.look)),
+        receipts=lambda wildcards: AUDIT.look_receipts(
+            wildcards.stage, int(wildcards.look)
+        ),
     output:
-        f"{RESULTS}/scores/challengers-{{look}}.json",
+        f"{RESULTS}/scores/{{stage}}-{{look}}.json",
     log:
-        f"{LOGS}/score_look/{{look}}.log",
+        f"{LOGS}/score_look/{{stage}}-{{look}}.log",
     wildcard_constraints:
+        stage="challengers|pairs",
         look="[0-9]+",
     conda:
         "../envs/dcpflow.yaml"
@@ -47,36 +78,62 @@ rule score_look:
     params:
         code=AUDIT.code("stages.scoring"),
     message:
-        "Gate 2: sealed scores of the challengers of look {wildcards.look}, in random order"
+        "sealed scores of the {wildcards.stage} of look {wildcards.look}, in random order"
     shell:
-        f"{PYTHON} scripts/score_phase.py {JOB} --phase challengers-{{wildcards.look}} --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase {{wildcards.stage}}-{{wildcards.look}} --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
-# What counts as a hit follows from the thresholds, so that after their edit it is looked again.
+# Where pairs are looked at several times, the null study is scored by itself.
+rule score_null_pairs:
+    input:
+        contract=CONTRACT,
+        sealed=rules.seal_task.output.sealed,
+        receipts=AUDIT.phase_receipts("null_pairs"),
+    output:
+        f"{RESULTS}/scores/null_pairs.json",
+    log:
+        f"{LOGS}/score_null_pairs.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "Gate 3: sealed scores of the null study, in random order"
+    shell:
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase null_pairs --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+
+
+# What is enough follows from the thresholds, so that after their edit it is looked again.
 rule read_look:
     input:
         contract=CONTRACT,
         registration=REGISTRATION,
         packet=PACKET,
+        checkpoint=lambda wildcards: (
+            rules.select_checkpoint.output if wildcards.stage == "pairs" else []
+        ),
         receipts=lambda wildcards: [
             path
-            for phase in AUDIT.seen_by(int(wildcards.look))
+            for phase in AUDIT.seen_by(wildcards.stage, int(wildcards.look))
             for path in AUDIT.phase_receipts(phase)
         ],
         scores=lambda wildcards: [
-            AUDIT.score_file(phase) for phase in AUDIT.seen_by(int(wildcards.look))
+            AUDIT.score_file(phase)
+            for phase in AUDIT.seen_by(wildcards.stage, int(wildcards.look))
         ],
     output:
-        f"{RESULTS}/looks/{{look}}.json",
+        f"{RESULTS}/looks/{{stage}}-{{look}}.json",
     log:
-        f"{LOGS}/read_look/{{look}}.log",
+        f"{LOGS}/read_look/{{stage}}-{{look}}.log",
     wildcard_constraints:
+        stage="challengers|pairs",
         look="[0-9]+",
     conda:
         "../envs/dcpflow.yaml"
     params:
         code=AUDIT.code("stages.looks"),
     message:
-        "has a challenger recovered the outcome by look {wildcards.look}?"
+        "look {wildcards.look} at the {wildcards.stage}: is that enough?"
     shell:
-        f"{PYTHON} scripts/read_look.py {JOB} --receipts {{input.receipts:q}} --scores {{input.scores:q}} --output {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/read_look.py {JOB} --stage {{wildcards.stage}} --receipts {{input.receipts:q}} --scores {{input.scores:q}} --output {{output:q}} > {{log:q}} 2>&1"

@@ -56,7 +56,7 @@ def test_a_recovery_ends_the_challengers_and_the_audit_verifies(ended: Audit) ->
     assert found["core"]["status"] == "refuted"
     assert found["gate2"]["not_started"] == 2
     assert [look["started"] for look in found["gate2"]["looks"]] == [1, 0, 0]
-    later = [Path(path) for look in (2, 3) for path in ended.workflow.look_receipts(look)]
+    later = [Path(path) for look in (2, 3) for path in ended.workflow.look_receipts("challengers", look)]
     scores = canonical.decode(ended.job.layout.scores("challengers-1").read_bytes(), "scores")["digest"]
     body = receipts.read_body(later[0], ended.job.contract.digest)
     assert (body["episodes"], body["not_started"]) == ([], scores)
@@ -68,15 +68,15 @@ def test_a_recovery_ends_the_challengers_and_the_audit_verifies(ended: Audit) ->
 
 def test_a_receipt_that_says_of_a_recovery_that_it_was_not_started(copy: Audit) -> None:
     """The receipt is edited, the record removed, everything that follows made anew, the next look run."""
-    (path,) = map(Path, copy.workflow.look_receipts(1))
+    (path,) = map(Path, copy.workflow.look_receipts("challengers", 1))
     body = {"contract": copy.job.contract.digest, "episodes": [], "not_started": canonical.digest(b"a look before")}
     stagefile.write(path, receipts.SCHEMA, body)
     shutil.rmtree(copy.job.store.record_path(CHALLENGER, 1).parents[2])
     for number in (1, 2, 3):
         if number > 1:
-            copy.run_look(copy.job, number)
-        copy.score(plan.look_phase(number))
-        copy.read_look(number)
+            copy.run_look(copy.job, "challengers", number)
+        copy.score(plan.look_phase("challengers", number))
+        copy.read_look("challengers", number)
     found = decided(copy)
     assert check(found, "looks_in_order").startswith("fail: not so for challengers slot 1, which was not started")
     assert check(found, "ledger_complete").startswith("fail")
@@ -85,19 +85,21 @@ def test_a_receipt_that_says_of_a_recovery_that_it_was_not_started(copy: Audit) 
 def test_a_look_that_goes_on_after_a_recovery(copy: Audit) -> None:
     """The bit is edited, so that the next look starts; its records are in order, and the scores say otherwise."""
     layout = copy.job.layout
-    body = looks.read(layout.look(1), copy.job.contract.digest)
-    looks.write(layout.look(1), body["contract"], body["scores"], hit=False)
-    copy.run_look(copy.job, 2)
+    body = looks.read(layout.look("challengers-1"), copy.job.contract.digest)
+    looks.write(layout.look("challengers-1"), body["contract"], body["scores"], ended=False)
+    copy.run_look(copy.job, "challengers", 2)
     found = decided(copy)
-    assert check(found, "looks_in_order") == ("fail: not so for challengers slot 2, which was started after a recovery")
+    assert check(found, "looks_in_order") == (
+        "fail: not so for challengers slot 2, which was started after the last look that had to be"
+    )
     assert found["core"]["status"] == "refuted"
 
 
 def test_a_look_that_is_begun_before_the_scores_of_the_one_before(copy: Audit) -> None:
     """Run on a made-up look: its records hold another digest than that of the scores."""
     layout = copy.job.layout
-    looks.write(layout.look(1), copy.job.contract.digest, canonical.digest(b"no scores yet"), hit=False)
-    copy.run_look(copy.job, 2)
+    looks.write(layout.look("challengers-1"), copy.job.contract.digest, canonical.digest(b"no scores yet"), ended=False)
+    copy.run_look(copy.job, "challengers", 2)
     found = decided(copy)
     assert check(found, "claim_frozen").startswith("fail: not so for challengers slot 2")
     assert check(found, "looks_in_order").startswith("fail")

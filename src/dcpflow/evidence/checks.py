@@ -103,9 +103,9 @@ def _check(needed_for: str, blocks: frozenset[Stake], applies: Applies = lambda 
     return add
 
 
-def _in_looks(context: Context) -> bool:
-    """Whether the challengers are looked at more than once."""
-    return len(plan.looks(context.view.registered.config("design"))) > 1
+def _looked_at(stage: str) -> Applies:
+    """Whether a stage is looked at more than once."""
+    return lambda context: len(plan.looks(context.view.registered.config("design"), stage)) > 1
 
 
 def run(context: Context) -> tuple[Check, ...]:
@@ -149,9 +149,7 @@ def claim_frozen(context: Context) -> Finding:
     """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
     look by way of the scores of the look before."""
     challengers = context.view.of("challengers")
-    seals = {context.view.target.digest}
-    if _in_looks(context):
-        seals |= {look.before for look in looks.taken(context.view, context.episode_facts, context.reg)}
+    seals = context.view.seals(plan.CHALLENGERS)
     odd = [str(e.key) for e in challengers if e.record.prior_seal not in seals]
     return (
         *_verdict(odd, "the claimed artifact was committed before any challenger began"),
@@ -305,23 +303,27 @@ def ledger_complete(context: Context) -> Finding:
     return *_verdict(unlisted, "every started attempt at a registered slot is listed, with its outcome"), ()
 
 
-@_check("core", CORE_ONLY, applies=_in_looks)
+@_check("core", CORE_ONLY, applies=_looked_at(plan.CHALLENGERS))
 def looks_in_order(context: Context) -> Finding:
     """Each record of a later look holds the digest of the scores of the look before; after a look with a recovery no
     challenger was started, and before it none was left out."""
-    challengers = context.view.of("challengers")
-    taken = looks.taken(context.view, context.episode_facts, context.reg)
+    return _in_order(plan.CHALLENGERS, context)
+
+
+def _in_order(stage: str, context: Context) -> Finding:
+    episodes = context.view.of(stage)
+    taken = looks.taken(stage, context.view, context.episode_facts, context.reg)
     before = {slot: look.before for look in taken for slot in look.slots}
-    odd = [f"challengers slot {slot}, which was not started" for slot in looks.missing(context.view, taken)]
-    late = looks.superfluous(context.view, taken)
-    odd += [f"challengers slot {slot}, which was started after a recovery" for slot in late]
+    late = looks.superfluous(stage, context.view, taken)
+    odd = [f"{stage} slot {slot}, which was not started" for slot in looks.missing(stage, context.view, taken)]
+    odd += [f"{stage} slot {slot}, which was started after the last look that had to be" for slot in late]
     odd += [
         f"{episode.key}, which does not name what its look had to follow"
-        for episode in challengers
+        for episode in episodes
         if episode.key.slot not in late and episode.record.prior_seal != before.get(episode.key.slot)
     ]
     run = sum(look.reached for look in taken)
-    return *_verdict(odd, f"{run} of {len(taken)} looks were run, each on the scores of the one before"), challengers
+    return *_verdict(odd, f"{run} of {len(taken)} looks were run, each on the scores of the one before"), episodes
 
 
 @_check("core", CORE_ONLY)
@@ -428,13 +430,22 @@ def truthful_channels_replay(context: Context) -> Finding:
 
 @_check("evidence", NEUTRAL_ARM)
 def seals_before_branches(context: Context) -> Finding:
-    """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record."""
+    """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record; in a later look by way
+    of the scores of the look before."""
     view = context.view
     branches = view.of("pairs", "pair_replacements")
-    odd = [str(e.key) for e in branches if e.record.prior_seal != view.checkpoint["digest"]]
+    seals = view.seals(plan.PAIRS)
+    odd = [str(e.key) for e in branches if e.record.prior_seal not in seals]
     if view.checkpoint["target_record"] != view.target.digest:
         odd.append("the checkpoint")
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
+
+
+@_check("evidence", EVIDENCE_ONLY, applies=_looked_at(plan.PAIRS))
+def pair_looks_in_order(context: Context) -> Finding:
+    """Each record of a later look holds the digest of the scores of the look before; after a look that decides the
+    effect no pair was started, and before it none was left out."""
+    return _in_order(plan.PAIRS, context)
 
 
 @_check("evidence", EVIDENCE_ONLY)

@@ -81,7 +81,7 @@ def _phases(layout: Layout) -> dict[str, plan.Phase]:
     registered = registration.read_registration(layout.registration)
     grade = registered.config("claim")["grade"]
     phases = plan.phases(registered.config("design"))
-    return {name: phase for name, phase in phases.items() if name != "pairs" or grade == "evidence"}
+    return {name: phase for name, phase in phases.items() if grade == "evidence" or not phase.of_gate3}
 
 
 def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
@@ -91,7 +91,8 @@ def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mappin
         EvidenceError: something is missing, altered or foreign.
     """
     registered = registration.read_contract(layout.registration)
-    point = checkpoint.read(layout, registered.digest) if "pairs" in score_paths else None
+    branched = any(phase.startswith(plan.PAIRS) for phase in score_paths)
+    point = checkpoint.read(layout, registered.digest) if branched else None
     web = packet.read(layout, registered.digest) if registered.web else None
     return view.load(layout, receipt_paths, score_paths, point, web)
 
@@ -268,24 +269,27 @@ def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Ent
 
 
 def _same_looks(first: Registered, now: Registered) -> bool:
-    """Whether the challengers are looked at now as they were to be first, perhaps with more of them at the end."""
+    """Whether scores are looked at now as they were to be first, perhaps with more episodes at the end."""
     one, other = first.config("design"), now.config("design")
-    ends = [slots.stop for slots in plan.looks(one)[:-1]]
-    return ends == [slots.stop for slots in plan.looks(other)[: len(ends)]] and plan.phases(one).keys() <= (
-        plan.phases(other).keys()
-    )
+    for stage in plan.LOOKS:
+        ends = [slots.stop for slots in plan.looks(one, stage)[:-1]]
+        if ends != [slots.stop for slots in plan.looks(other, stage)[: len(ends)]]:
+            return False
+    return plan.phases(one).keys() <= plan.phases(other).keys()
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode; after a look with a recovery none may have one."""
+    """Whether each registered slot has an episode; after a look that was the end none may have one."""
     design = own.registered.config("design")
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
-    staged = looks.taken(own, evidence.episode_facts, reg)
-    if looks.missing(own, staged) or looks.superfluous(own, staged):
-        return False
-    stages = {stage for name, phase in plan.phases(design).items() if name in own.scores for stage in phase.stages}
-    counted = [s for s in stages if not plan.STAGES[s].replaces and not (staged and s == plan.CHALLENGERS)]
-    return all(len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in counted)
+    phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
+    for stage in {stage for phase in phases for stage in phase.stages if not plan.STAGES[stage].replaces}:
+        taken = looks.taken(stage, own, evidence.episode_facts, reg)
+        if looks.missing(stage, own, taken) or looks.superfluous(stage, own, taken):
+            return False
+        if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
+            return False
+    return True
 
 
 def _check_row(check: Check) -> rows.Row:

@@ -139,6 +139,13 @@ class AuditView:
         """The valid score of the task's ``baseline`` or ``known_solution`` on a slot's instance."""
         return self._own.get((role, stage, slot))
 
+    def seals(self, stage: str) -> set[str]:
+        """What the records of a stage that may be looked at more than once can have as prior seal: what had to be fixed
+        before it, or, in a later look, the scores of the look before."""
+        first = self.target.digest if stage == plan.CHALLENGERS else self.checkpoint["digest"]
+        looked = (plan.of_look(phase) for phase in self.inputs)
+        return {first, *(self.inputs[plan.look_phase(*look)] for look in looked if look and look[0] == stage)}
+
     def restricted(self, registered: Registered) -> AuditView:
         """The same evidence under another registration of the same contract, with its slots and phases alone."""
         design = registered.config("design")

@@ -22,6 +22,8 @@ def settings(plan: Plan) -> dict[str, Any]:
     values |= {"design.challengers": plan.challengers, "design.controls": plan.controls}
     if len(plan.looks) > 1:
         values["design.gate2_looks"] = list(plan.looks)
+    if reg.feedback_looks:
+        values |= {"design.pair_looks": list(reg.feedback_looks), "thresholds.gate3.bet": reg.bet}
     for key in sorted(values, key=_place):
         *sections, name = key.split(".")
         section = found

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dcpflow.errors import UsageError
 from dcpflow.planning import exact, looks
 from dcpflow.planning.endings import Endings, Rates, endings
+from dcpflow.planning.looks import scaled
+from dcpflow.planning.pair_looks import Ended, ended
 from dcpflow.protocol.intervals import half_width, smallest_zero_hit_sample, zero_hit_upper_bound
 from dcpflow.protocol.registered import KEY_OF_FIELD, to_registration
 from dcpflow.protocol.registration import BINARY, Registration, replacement_cap
@@ -57,7 +59,8 @@ class Plan:
         controls: for the guessed recall.
         controls_needed: successes that these need; None where not even all suffice.
         neutral_needed: fewest neutral branches without a hit for rho_placebo.
-        pairs: feedback pairs; 0 for grade core.
+        pairs: feedback pairs, the most of them where they are looked at; 0 for grade core.
+        pairs_ended: what becomes of them where they are looked at; None elsewhere, and for the continuous estimand.
         truthful_needed: truthful branches of these that must recover if no neutral one does; None where the estimand
             is continuous, or not even all suffice.
         null_all: fewest null pairs that suffice without a difference; 0 for grade core.
@@ -81,6 +84,7 @@ class Plan:
     controls_needed: int | None
     neutral_needed: int
     pairs: int
+    pairs_ended: Ended | None
     truthful_needed: int | None
     null_all: int
     null_pairs: int
@@ -122,6 +126,8 @@ class Plan:
             **{key: getattr(self, key) for key in keys},
             "looks": list(self.looks),
             "challengers_expected": self.expected,
+            "pair_looks": list(self.reg.feedback_looks),
+            "pairs_ended": asdict(self.pairs_ended) if self.pairs_ended else None,
             "recovery_upper_bound": self.bound,
             "alpha": self.alphas,
             "episodes": self.episodes,
@@ -177,7 +183,7 @@ def plan(config: Config, guess: Guess) -> Plan:
         null_all = _null_pairs_alike(reg)
         null_pairs = given.get("null_pairs") or _null_pairs(reg, guess)
         # what may be replaced is a share of the pairs; the null pairs take the same one, which is below their own cap
-        replacements = replacement_cap(pairs, reg.max_pair_infrastructure_rate)
+        replacements = 0 if reg.feedback_looks else replacement_cap(pairs, reg.max_pair_infrastructure_rate)
         null_replacements = replacement_cap(null_pairs, reg.max_pair_infrastructure_rate)
     planned = _with_counts(
         config,
@@ -198,6 +204,7 @@ def plan(config: Config, guess: Guess) -> Plan:
         controls_needed=exact.fewest_successes(controls, reg.alpha_adequacy, reg.min_control_recall),
         neutral_needed=neutral_needed,
         pairs=pairs,
+        pairs_ended=_ended(planned, rates),
         truthful_needed=_truthful_needed(reg, pairs),
         null_all=null_all,
         null_pairs=null_pairs,
@@ -213,7 +220,7 @@ def plan(config: Config, guess: Guess) -> Plan:
 def _looks(config: Config, guess: Guess, challengers: int) -> tuple[int, ...]:
     """The looks at the planned challengers, at the shares at which the configuration has them."""
     registered = config.design.gate2_looks or (config.design.challengers,)
-    return looks.scaled(range(1, guess.looks + 1) if guess.looks else registered, challengers)
+    return scaled(range(1, guess.looks + 1) if guess.looks else registered, challengers)
 
 
 def _controls(reg: Registration, guess: Guess) -> int:
@@ -226,8 +233,17 @@ def _controls(reg: Registration, guess: Guess) -> int:
     return exact.controls_for(guess.power, reg.alpha_adequacy, reg.min_control_recall, recall)
 
 
+def _ended(reg: Registration, rates: Rates) -> Ended | None:
+    if not reg.feedback_looks or reg.grade != "evidence" or reg.feedback_estimand != BINARY:
+        return None
+    return ended(reg, *exact.discordant(rates.truthful, rates.neutral), rates.loss)
+
+
 def _pairs(reg: Registration, guess: Guess) -> int:
+    """The fewest that suffice; where they are looked at, the most that are registered."""
     rates = guess.rates
+    if reg.feedback_looks:
+        return reg.feedback_pairs
     if reg.feedback_estimand != BINARY:
         room = rates.truthful - rates.neutral - reg.delta_evidence - reg.delta_null
         return _continuous(room, reg.alpha_evidence, guess.spread)
@@ -265,7 +281,7 @@ def _continuous(room: float, alpha: float, spread: float) -> int:
 
 
 def _truthful_needed(reg: Registration, pairs: int) -> int | None:
-    if not pairs or reg.feedback_estimand != BINARY:
+    if not pairs or reg.feedback_looks or reg.feedback_estimand != BINARY:
         return None
     return exact.fewest_truthful(pairs, reg.alpha_evidence, reg.delta_evidence, reg.delta_null)
 
@@ -285,6 +301,7 @@ def _with_counts(
             "challengers": looks[-1],
             "gate2_looks": looks if len(looks) > 1 else None,
             "pairs": pairs,
+            "pair_looks": scaled(config.design.pair_looks, pairs) if config.design.pair_looks and pairs else None,
             "null_pairs": null_pairs,
             "pair_replacements": replacements[0],
             "null_pair_replacements": replacements[1],
@@ -295,6 +312,14 @@ def _with_counts(
     )
     thresholds = config.thresholds.model_copy(update={"gate2": gate2})
     return to_registration(config.model_copy(update={"design": design, "thresholds": thresholds}))
+
+
+def _supported(reg: Registration, rates: Rates) -> float:
+    if end := _ended(reg, rates):
+        return end.supported
+    test = exact.PairedTest(reg.feedback_pairs, reg.alpha_evidence)
+    passed = exact.supports(reg.delta_evidence, reg.delta_null)
+    return test.chance(*exact.discordant(rates.truthful, rates.neutral), passed)
 
 
 def _curves(
@@ -310,11 +335,5 @@ def _curves(
     if len(ends) > 1:
         curves["started"] = tuple((p, looks.expected(ends, p * (1.0 - rates.loss))) for p in RECOVERY_CURVE)
     if reg.grade == "evidence" and reg.feedback_estimand == BINARY:
-        test, passed = (
-            exact.PairedTest(reg.feedback_pairs, reg.alpha_evidence),
-            exact.supports(reg.delta_evidence, reg.delta_null),
-        )
-        curves["truthful"] = tuple(
-            (rate, test.chance(*exact.discordant(rate, rates.neutral), passed)) for rate in TRUTHFUL_CURVE
-        )
+        curves["truthful"] = tuple((rate, _supported(reg, rates.but(truthful=rate))) for rate in TRUTHFUL_CURVE)
     return curves

@@ -10,6 +10,7 @@ from dcpflow.planning.fragment import fragment
 from dcpflow.planning.plan import Guess, Plan
 from dcpflow.planning.text import number, percent, table
 from dcpflow.protocol.intervals import success_lower_bound, zero_hit_upper_bound
+from dcpflow.protocol.registration import BINARY
 
 Row = tuple[str, str, str]
 
@@ -69,7 +70,13 @@ def _evidence(plan: Plan, guess: Guess) -> Iterator[Row]:
         f"for necessity, none recovers: 1 - {reg.alpha_neutral:g}^(1/{needed}) = "
         f"{zero_hit_upper_bound(needed, reg.alpha_neutral):.4f}, at most rho_placebo {reg.rho_neutral:g}",
     )
-    if plan.truthful_needed is None:
+    if plan.pairs_ended is not None:
+        end = plan.pairs_ended
+        why = (
+            f"at most, looked at after {' '.join(map(str, reg.feedback_looks))}: {end.expected:.1f} are started on "
+            f"average, the effect is supported with a chance of {percent(end.supported)}"
+        )
+    elif plan.truthful_needed is None:
         why = "the interval is narrow enough, if the spread is as guessed"
     else:
         test = exact.PairedTest(plan.pairs, reg.alpha_evidence)
@@ -88,7 +95,7 @@ def _evidence(plan: Plan, guess: Guess) -> Iterator[Row]:
 
 
 def _null(plan: Plan, guess: Guess) -> str:
-    if plan.truthful_needed is None:
+    if plan.reg.feedback_estimand != BINARY:
         return "the interval is narrow enough, if the spread is as guessed"
     test = exact.PairedTest(plan.null_pairs, plan.reg.alpha_null)
     rates = exact.discordant(guess.rates.null_reference, guess.rates.null_proposed)

@@ -20,10 +20,12 @@ from dcpflow.errors import UsageError
 from dcpflow.evidence import gates
 from dcpflow.planning import exact
 from dcpflow.planning.endings import Rates
-from dcpflow.planning.synthetic import HIT, SCORED, Counts, Scores, Synthesis
+from dcpflow.planning.synthetic import FAILURE, HIT, MISS, PAIR_ENDS, SCORED, Counts, Scores, Synthesis
 from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.feedback_effect import effect_interval, effect_side
 from dcpflow.protocol.gate1 import evaluate_gate1
 from dcpflow.protocol.intervals import differences, mean, success_lower_bound, success_upper_bound
+from dcpflow.protocol.model import Effect
 from dcpflow.protocol.registration import BINARY, FINITE_SET_EXACT, Registration
 
 if TYPE_CHECKING:
@@ -153,6 +155,7 @@ class Simulated:
         seed: of all draws.
         endings: audits by how they ended.
         started: challengers that all audits started.
+        pairs_started: feedback pairs that all audits started.
         decisions: decisions of the engine behind them.
         seconds: wall time.
         processes: that shared the work.
@@ -163,6 +166,7 @@ class Simulated:
     seed: int
     endings: Counter[Ending]
     started: int
+    pairs_started: int
     decisions: int = field(compare=False)
     seconds: float = field(compare=False)
     processes: int = field(compare=False)
@@ -204,10 +208,10 @@ def simulate(setup: Setup, audits: int, seed: int = SEED, processes: int = 1) ->
         with ProcessPoolExecutor(len(shares)) as pool:
             parts = list(pool.map(_run, [setup] * len(shares), [seed] * len(shares), shares))
     endings: Counter[Ending] = Counter()
-    for found, _, _ in parts:
+    for found, *_ in parts:
         endings.update(found)
-    started, decisions = (sum(part[at] for part in parts) for at in (1, 2))
-    return Simulated(setup, audits, seed, endings, started, decisions, time.monotonic() - began, len(shares))
+    started, pairs, decisions = (sum(part[at] for part in parts) for at in (1, 2, 3))
+    return Simulated(setup, audits, seed, endings, started, pairs, decisions, time.monotonic() - began, len(shares))
 
 
 def check(setup: Setup) -> None:
@@ -227,22 +231,22 @@ def check(setup: Setup) -> None:
         raise UsageError(f"a noise of {truth.noise:g} is below 0")
     if not 0.0 <= truth.dependence < 1.0:
         raise UsageError(f"a dependence of {truth.dependence:g} is not from 0 to below 1")
-    if truth.noise and setup.looks:
-        raise UsageError("noise is not simulated beside several looks at the challengers", "Leave one of them out")
+    if truth.noise and (setup.looks or reg.feedback_looks):
+        raise UsageError("noise is not simulated beside several looks", "Leave one of them out")
 
 
-def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int, int]:
-    """Some blocks, how many challengers they started, and how often the engine was asked."""
+def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int, int, int]:
+    """Some blocks, how many challengers and pairs they started, and how often the engine was asked."""
     import numpy as np  # noqa: PLC0415
 
     synthesis = Synthesis(setup.reg, setup.controls, setup.scores)
     known: dict[Any, Ending] = {}
     endings: Counter[Ending] = Counter()
-    started = decisions = 0
+    started = pairs = decisions = 0
     for number, size in blocks:
         draws = np.random.default_rng([seed, number])
         for counts in drawn(setup, draws, size):
-            started += counts.challengers
+            started, pairs = started + counts.challengers, pairs + counts.pairs_started
             key, decided = _audit(setup, synthesis, counts, draws)
             if key is None or key not in known:
                 end = _ending(decided())
@@ -250,7 +254,7 @@ def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counte
                 if key is not None:
                     known[key] = end
             endings[end if key is None else known[key]] += 1
-    return endings, started, decisions
+    return endings, started, pairs, decisions
 
 
 def _audit(setup: Setup, synthesis: Synthesis, counts: Counts, draws: Generator) -> tuple[Any, Callable[[], Decision]]:
@@ -287,7 +291,7 @@ def drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     columns.append(draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss)))
     if reg.grade == "evidence":
         truthful, neutral = around(rates.truthful), around(rates.neutral)
-        columns += _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, (truthful, neutral))
+        columns += _feedback(draws, setup, (truthful, neutral))
         reference, proposed = around(rates.null_reference), around(rates.null_proposed)
         columns += _pairs(draws, reg.null_pairs, reg.max_null_replacements, rates, (reference, proposed))
     # lists of pairs' ends become tuples, so that counts can be known again
@@ -321,6 +325,45 @@ def _rates(draws: Generator, rate: float, dependence: float, size: int) -> Colum
         return np.full(size, rate)
     spread = (1.0 - dependence) / dependence
     return draws.beta(rate * spread, (1.0 - rate) * spread, size)
+
+
+def _feedback(draws: Generator, setup: Setup, arms: tuple[Column, Column]) -> tuple[Column, Column, Column]:
+    """As :func:`_pairs`; where the effect is looked at, the pairs that are started until it is decided."""
+    import numpy as np  # noqa: PLC0415
+
+    reg, rates = setup.reg, setup.truth.rates
+    if not reg.feedback_looks:
+        return _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, arms)
+    decided = _Decided(setup)
+    ends = np.zeros((len(arms[0]), len(PAIR_ENDS)), dtype=np.int64)
+    lost, going = np.zeros(len(ends), dtype=np.int64), np.ones(len(ends), dtype=bool)
+    for first, last in pairwise((0, *reg.feedback_looks)):
+        more, _, gone = _pairs(draws, last - first, 0, rates, arms)
+        ends, lost = ends + more * going[:, None], lost + gone * going
+        going &= ~np.array([decided(tuple(row)) for row in ends.tolist()])
+    return ends, np.zeros_like(lost), lost
+
+
+class _Decided:
+    """Whether pairs that ended so decide the effect; the same counts are asked for many times.
+
+    Args:
+        setup: what is simulated.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        binary, scores = setup.reg.feedback_estimand == BINARY, setup.scores
+        worth = {HIT: 1.0 if binary else mean(scores.claimed), MISS: 0.0 if binary else mean(scores.miss), FAILURE: 0.0}
+        self._reg = setup.reg
+        self._differences = [worth[first] - worth[second] for first, second in PAIR_ENDS]
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def __call__(self, ends: tuple[int, ...]) -> bool:
+        if ends not in self._known:
+            values = [value for value, count in zip(self._differences, ends, strict=True) for _ in range(count)]
+            side = effect_side(self._reg, effect_interval(self._reg, values))
+            self._known[ends] = side is not Effect.INCONCLUSIVE
+        return self._known[ends]
 
 
 def _pairs(

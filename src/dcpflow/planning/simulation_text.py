@@ -49,6 +49,7 @@ def to_json(found: Simulated) -> dict[str, Any]:
         },
         "errors": {name: rate.to_json() for name, rate in errors(found).items()},
         "challengers_started": found.started / found.audits,
+        "pairs_started": found.pairs_started / found.audits,
         "formula": {"no_challenger_recovers": no_challenger_recovers(setup)},
         "run": {
             "seconds": found.seconds,
@@ -105,10 +106,14 @@ def render(found: Simulated) -> str:
 
 def _started(found: Simulated) -> list[str]:
     setup = found.setup
-    if not setup.looks:
-        return []
-    ends = ", ".join(map(str, setup.looks))
-    return [f"challengers started: {found.started / found.audits:.2f} of {setup.challengers}, with looks after {ends}"]
+    return [
+        f"{name} started: {number / found.audits:.2f} of {ends[-1]}, with looks after {', '.join(map(str, ends))}"
+        for name, number, ends in (
+            ("challengers", found.started, setup.looks),
+            ("pairs", found.pairs_started, setup.reg.feedback_looks),
+        )
+        if ends
+    ]
 
 
 def _truth(setup: Setup) -> str:

@@ -243,8 +243,13 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
 def _registered(config: Config) -> Registered:
     from dcpflow.protocol.config_model import Information  # noqa: PLC0415 - heavy
 
-    # all challengers are played, so that all are looked at once
-    played = {"information": Information(), "design": config.design.model_copy(update={"gate2_looks": None})}
+    # all episodes are played, so that all are looked at once
+    gate3 = config.thresholds.gate3.model_copy(update={"bet": None})
+    played = {
+        "information": Information(),
+        "design": config.design.model_copy(update={"gate2_looks": None, "pair_looks": None}),
+        "thresholds": config.thresholds.model_copy(update={"gate3": gate3}),
+    }
     parts = {name: {"config": part} for name, part in config.model_copy(update=played).parts().items()}
     parts["task"]["seal"] = {"units": ["unit-1"], "public_demonstration": "", "background": canonical.digest(b"K")}
     return Registered(registration_digest(parts), contract_digest(parts), parts)

@@ -76,6 +76,11 @@ class Counts:
         """Those that were started."""
         return self.hits + self.failures + self.lost + self.misses
 
+    @property
+    def pairs_started(self) -> int:
+        """Feedback pairs that were started."""
+        return sum(self.pairs) + self.replaced + self.pairs_lost
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -426,6 +426,13 @@ class Design(Section):
         description="Gate 3: pairs of branches, one with truthful and one with neutral feedback.",
         json_schema_extra={"unit": "pairs"},
     )
+    pair_looks: tuple[int, ...] | None = Field(
+        None,
+        strict=False,
+        description="Gate 3: after how many pairs the effect is looked at, rising up to `design.pairs`: once it is "
+        "decided, the later ones are not started. Goes with `thresholds.gate3.bet`; `null` for a fixed number.",
+        json_schema_extra={"unit": "pairs"},
+    )
     null_pairs: int = Field(
         60,
         ge=0,
@@ -594,6 +601,14 @@ class Gate3(Section):
         "most half of `delta_evidence`.",
         json_schema_extra={"unit": "as delta_evidence"},
     )
+    bet: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="With `design.pair_looks`: the effect's interval is a confidence sequence by betting, and this is "
+        "the share of the capital that it puts at stake on each pair. `null` for a fixed number of pairs.",
+        json_schema_extra={"unit": "fraction"},
+    )
     rho_placebo: float = Field(
         0.05,
         description="As `gate2.rho`, for neutral branches; read if `claim.necessity` is true.",
@@ -707,8 +722,10 @@ class Config(Section):
         """
         parts = {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
         # a registration says nothing of what it does without
-        left_out = (("information", "web"), ("agent", "program"), ("agent", "model"), ("design", "gate2_looks"))
-        for section, name in left_out:
-            if parts[section][name] is None:
-                del parts[section][name]
+        for holder, name in (
+            *((parts["information"], "web"), (parts["agent"], "program"), (parts["agent"], "model")),
+            *((parts["design"], "gate2_looks"), (parts["design"], "pair_looks"), (parts["thresholds"]["gate3"], "bet")),
+        ):
+            if holder[name] is None:
+                del holder[name]
         return parts

@@ -70,9 +70,9 @@ class Layout:
         """The scores of one phase, by its name in :func:`dcpflow.records.plan.phases`."""
         return self.root / "scores" / f"{stage}.json"
 
-    def look(self, number: int) -> Path:
-        """What a look at the challengers came to, where several are registered."""
-        return self.root / "looks" / f"{number}.json"
+    def look(self, phase: str) -> Path:
+        """What the look came to that is scored in a phase, where several are registered."""
+        return self.root / "looks" / f"{phase}.json"
 
     @property
     def evidence(self) -> Path:

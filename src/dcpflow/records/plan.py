@@ -63,7 +63,9 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 }
 """The stages that are scored together, once all of their episodes are committed."""
 
-CHALLENGERS = "challengers"
+CHALLENGERS, PAIRS = "challengers", "pairs"
+LOOKS = {CHALLENGERS: "gate2_looks", PAIRS: "pair_looks"}
+"""Stages that may be looked at more than once, with the key of the registered design that says when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +80,45 @@ class Phase:
     stages: tuple[str, ...]
     slots: range | None = None
 
+    @property
+    def of_gate3(self) -> bool:
+        """Whether its stages belong to the feedback experiment."""
+        return set(self.stages) <= set(PHASES[PAIRS])
+
     def holds(self, key: EpisodeKey) -> bool:
         """Whether an episode is scored in it."""
         return key.stage in self.stages and (self.slots is None or key.slot in self.slots)
 
 
-def looks(design: Mapping[str, Any]) -> list[range]:
-    """The challengers' slots, look by look; one look where no more are registered."""
-    ends = design.get("gate2_looks") or [design["challengers"]]
+def looks(design: Mapping[str, Any], stage: str) -> list[range]:
+    """The slots of a stage, look by look; one look where no more are registered."""
+    ends = design.get(LOOKS[stage]) or [slots(stage, design)]
     return [range(first + 1, last + 1) for first, last in pairwise([0, *ends])]
 
 
-def look_phase(look: int) -> str:
+def look_phase(stage: str, look: int) -> str:
     """The phase in which a look is scored, where several are registered; ``look`` counts from 1."""
-    return f"{CHALLENGERS}-{look}"
+    return f"{stage}-{look}"
+
+
+def of_look(phase: str) -> tuple[str, int] | None:
+    """Stage and number of the look that is scored in a phase; None for a phase without looks."""
+    stage, _, look = phase.partition("-")
+    return (stage, int(look)) if look else None
 
 
 def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
-    """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own."""
+    """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own.
+
+    What is scored together with pairs, which are looked at more than once, is a phase of its own then: ``null_pairs``.
+    """
     found: dict[str, Phase] = {}
     for name, stages in PHASES.items():
-        if name == CHALLENGERS and design.get("gate2_looks"):
-            found |= {look_phase(number): Phase(stages, slots) for number, slots in enumerate(looks(design), 1)}
+        if name in LOOKS and design.get(LOOKS[name]):
+            for number, within in enumerate(looks(design, name), 1):
+                found[look_phase(name, number)] = Phase((name,), within)
+            if others := tuple(stage for stage in stages if stage != name):
+                found["null_pairs"] = Phase(others)
         else:
             found[name] = Phase(stages)
     return found

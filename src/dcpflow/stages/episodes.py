@@ -29,14 +29,14 @@ def run_slots(
         last: last slot.
         output: the receipt's file.
         stratum: challenger stratum, else empty.
-        after: the look that these challengers follow, if any. Where a challenger has recovered by then, none of them is
-            started, and the receipt says so.
+        after: the look that these slots follow, if any. Where that was the end, none of them is started, and the
+            receipt says so.
     """
     job, seal = _sealed_before(job, stage)
     if after is not None:
         look = looks.read(after, job.contract.digest)
         seal = look["scores"]
-        if look["hit"]:
+        if look["ended"]:
             receipts.write(output, job.contract.digest, [], note={"not_started": seal})
             return
     records = []

@@ -58,7 +58,7 @@ def _drawn_order(draws: Draws, phase: str, seen: AuditView) -> bool:
 def _unlisted(job: Job, seen: AuditView) -> list[str]:
     """Started attempts of registered slots that no receipt lists, and registered slots without an episode.
 
-    Challengers of later looks may have none: whether they had to follows from the thresholds, when it is decided.
+    Slots of later looks may have none: whether they had to follows from the thresholds, when it is decided.
     """
     design = seen.registered.config("design")
     listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
@@ -74,18 +74,18 @@ def _unlisted(job: Job, seen: AuditView) -> list[str]:
     phases = plan.phases(design)
     for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
-            slots = plan.looks(design)[0] if stage == plan.CHALLENGERS else range(1, plan.slots(stage, design) + 1)
+            slots = plan.looks(design, stage)[0] if stage in plan.LOOKS else range(1, plan.slots(stage, design) + 1)
             registered = [key for slot in slots for key in plan.keys(stage, slot)]
             found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found
 
 
 def _in_a_later_look(key: EpisodeKey, design: Mapping[str, Any]) -> bool:
-    return key.stage == plan.CHALLENGERS and key.slot not in plan.looks(design)[0]
+    return key.stage in plan.LOOKS and key.slot not in plan.looks(design, key.stage)[0]
 
 
 def _of_another_registration(job: Job, seen: AuditView, key: EpisodeKey, attempt: int) -> bool:
-    """Whether it was run under an amended registration, by whose thresholds none had recovered: the history tells."""
+    """Whether it was run under an amended registration, by whose thresholds the look before was not the end."""
     data = job.store.committed(key, attempt)
     if data is None:
         return False

@@ -1,4 +1,4 @@
-"""Looks at the scores of some challengers: the later ones are started unless one of these recovered the outcome."""
+"""Looks at the scores of some episodes: the later ones are started unless these were enough."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
 
 
-def read_look(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path], output: Path) -> None:
-    """Write what the last of some looks came to: whether a challenger has recovered the outcome by then, nothing more.
+def read_look(job: Job, stage: str, receipts: Sequence[Path], scores: Mapping[str, Path], output: Path) -> None:
+    """Write what the last of some looks came to: whether it is the end by then, nothing more.
 
     Args:
         job: the job.
-        receipts: of the target run and of all challengers up to this look.
+        stage: what is looked at: ``challengers`` or ``pairs``.
+        receipts: of the target run and of all slots of the stage up to this look.
         scores: the score files of the target run and of all looks up to this one, by phase.
         output: the look's file.
 
@@ -27,6 +28,6 @@ def read_look(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path], ou
     seen = folder.load_view(job.layout, receipts, scores)
     reg = gates.registration(folder.config_of(seen.registered), seen.registered.contract, seen.checkpoint)
     facts = episode_facts(seen, job.bench.task, job.draws)
-    taken = recomputed.taken(seen, facts, reg)
-    scored = seen.inputs[plan.look_phase(len(taken))]
-    looks.write(output, seen.registered.contract, scored, any(look.hits for look in taken))
+    taken = recomputed.taken(stage, seen, facts, reg)
+    scored = seen.inputs[plan.look_phase(stage, len(taken))]
+    looks.write(output, seen.registered.contract, scored, any(look.ends for look in taken))

@@ -76,7 +76,7 @@ class Workflow:
     @property
     def phases(self) -> tuple[str, ...]:
         """The phases that are scored."""
-        return tuple(phase for phase in self._phases if phase != "pairs" or self.has_gate3)
+        return tuple(name for name, phase in self._phases.items() if self.has_gate3 or not phase.of_gate3)
 
     @property
     def _phases(self) -> dict[str, plan.Phase]:
@@ -99,16 +99,15 @@ class Workflow:
 
     def receipts(self, stage: str) -> list[str]:
         """The receipts of a stage."""
-        if stage == plan.CHALLENGERS:
-            looks = plan.looks(self.parts["design"])
-            return [path for number in range(1, len(looks) + 1) for path in self.look_receipts(number)]
+        if stage in plan.LOOKS:
+            looks = plan.looks(self.parts["design"], stage)
+            return [path for number in range(1, len(looks) + 1) for path in self.look_receipts(stage, number)]
         return self._batches(self.folder(stage), stage, range(1, self.count(stage) + 1))
 
-    def look_receipts(self, look: int) -> list[str]:
-        """The receipts of the challengers of one look, by its number; those of later looks lie in folders of their
-        own."""
-        folder = self.folder(plan.CHALLENGERS) + (f"/look-{look}" if look > 1 else "")
-        return self._batches(folder, plan.CHALLENGERS, plan.looks(self.parts["design"])[look - 1])
+    def look_receipts(self, stage: str, look: int) -> list[str]:
+        """The receipts of one look, by its number; those of later looks lie in folders of their own."""
+        folder = self.folder(stage) + (f"/look-{look}" if look > 1 else "")
+        return self._batches(folder, stage, plan.looks(self.parts["design"], stage)[look - 1])
 
     def _batches(self, folder: str, stage: str, slots: range) -> list[str]:
         size, last = self.batch_size(stage), slots.stop - 1
@@ -116,18 +115,18 @@ class Workflow:
 
     def phase_receipts(self, phase: str) -> list[str]:
         """The receipts of all stages that are scored together."""
-        _, _, look = phase.partition(f"{plan.CHALLENGERS}-")
-        if look:
-            return self.look_receipts(int(look))
-        return [path for stage in plan.PHASES[phase] for path in self.receipts(stage)]
+        if look := plan.of_look(phase):
+            return self.look_receipts(*look)
+        stages = self._phases[phase].stages if phase in self._phases else plan.PHASES.get(phase, ())
+        return [path for stage in stages for path in self.receipts(stage)]
 
-    def look(self, number: int) -> str:
+    def look(self, stage: str, number: int) -> str:
         """The file that says what a look came to."""
-        return str(Layout(Path(self.results)).look(number))
+        return str(Layout(Path(self.results)).look(plan.look_phase(stage, number)))
 
-    def seen_by(self, look: int) -> list[str]:
+    def seen_by(self, stage: str, look: int) -> list[str]:
         """The phases whose scores are read at a look, by its number."""
-        return ["target", *(plan.look_phase(number) for number in range(1, look + 1))]
+        return ["target", *(plan.look_phase(stage, number) for number in range(1, look + 1))]
 
     @property
     def packet(self) -> list[str]:

@@ -18,14 +18,14 @@ def staged(case: Case, ends: tuple[int, ...] = ENDS) -> Case:
     """The same challengers, looked at several times: each record names the look before, as a run makes it."""
     case = case.with_config("design", gate2_looks=list(ends))
     design = case.view.registered.config("design")
-    for number, slots in enumerate(plan.looks(design), 1):
+    for number, slots in enumerate(plan.looks(design, "challengers"), 1):
         if number > 1:
-            before = case.view.inputs[plan.look_phase(number - 1)]
+            before = case.view.inputs[plan.look_phase("challengers", number - 1)]
             case = case.with_record_fields(
                 lambda e, slots=slots: e.key.stage == "challengers" and e.key.slot in slots,  # type: ignore[misc]
                 prior_seal=before,
             )
-        phase = plan.look_phase(number)
+        phase = plan.look_phase("challengers", number)
         rows = tuple(row for row in case.view.scores["challengers"] if row.slot in slots)
         case = case.with_view(
             scores={**case.view.scores, phase: rows},
@@ -36,7 +36,7 @@ def staged(case: Case, ends: tuple[int, ...] = ENDS) -> Case:
 
 def taken(case: Case) -> tuple[looks.Look, ...]:
     reg = gates.registration(folder.config_of(case.view.registered), case.view.registered.contract, {})
-    return looks.taken(case.view, case.episode_facts, reg)
+    return looks.taken("challengers", case.view, case.episode_facts, reg)
 
 
 def without(case: Case, chosen: Chosen) -> Case:
@@ -64,7 +64,7 @@ def stopped(convincing_core: Case, at: Callable[..., Chosen]) -> Case:
 def test_through_all_looks_the_bound_is_that_of_one_look(through: Case, convincing_core: Case) -> None:
     ours, theirs = (decision.document(case.outcome) for case in (through, convincing_core))
     assert ours["core"]["status"] == "certified"
-    assert ours["gate2"].pop("looks") == [{"challengers": 32, "started": 32, "hits": 0}] * 3
+    assert ours["gate2"].pop("looks") == [{"challengers": 32, "started": 32, "ends": False}] * 3
     assert ours["gate2"].pop("not_started") == 0
     assert ours["gate2"] == theirs["gate2"]
     assert through.checks["looks_in_order"].result == "pass"
@@ -123,7 +123,10 @@ def test_a_challenger_that_was_started_after_a_recovery_is_named_and_the_recover
     through: Case, at: Callable[..., Chosen]
 ) -> None:
     more = without(through.with_hit(at("challengers", 10)), after(33))
-    assert "challengers slot 33, which was started after a recovery" in more.checks["looks_in_order"].reason
+    assert (
+        "challengers slot 33, which was started after the last look that had to be"
+        in more.checks["looks_in_order"].reason
+    )
     assert more.outcome.decision.core.status == "refuted"
 
 

@@ -229,7 +229,7 @@ def test_json_depends_on_the_machine_under_one_key_alone(setup: Setup) -> None:
 
 
 def test_a_claim_that_is_true_can_be_refuted_falsely_and_not_certified_falsely(setup: Setup) -> None:
-    found = Simulated(of(setup, Truth()), 1, 0, Counter(), 96, 0, 1.0, 1)
+    found = Simulated(of(setup, Truth()), 1, 0, Counter(), 96, 30, 0, 1.0, 1)
     assert set(simulation_text.errors(found)) == {"core_false_refutation", "evidence_false_refutation"}
     weak = replace(found, setup=of(setup, Truth(Rates(recovery=0.05, truthful=0.3))))
     assert set(simulation_text.errors(weak)) == {"core_false_certification", "evidence_false_certification"}

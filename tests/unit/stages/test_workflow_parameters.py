@@ -167,6 +167,18 @@ def test_each_look_has_batches_and_scores_of_its_own(workflow: Callable[..., Wor
     assert several.contract == one.contract
 
 
+def test_pairs_that_are_looked_at_leave_the_null_study_a_phase_of_its_own(workflow: Callable[..., Workflow]) -> None:
+    thresholds = {"gate3": {**Config().thresholds.gate3.model_dump(), "bet": 0.9}}
+    looked = workflow(design={"pair_looks": [10, 30], "pair_replacements": 0}, thresholds=thresholds)
+    assert looked.phases == ("target", "challengers", "controls", "pairs-1", "pairs-2", "null_pairs")
+    assert looked.stages == (*workflow().stages,)
+    assert len(set(looked.all_receipts)) == len(looked.all_receipts)
+    core = workflow(
+        design={"pair_looks": [10, 30], "pair_replacements": 0}, thresholds=thresholds, claim={"grade": "core"}
+    )
+    assert core.phases == ("target", "challengers", "controls")
+
+
 def test_grade_core_runs_no_feedback_experiment(workflow: Callable[..., Workflow]) -> None:
     one = workflow(claim={"grade": "core"})
     assert one.stages == ("target", "challengers", "controls")
