@@ -374,6 +374,27 @@ def test_looks_rise_to_all_challengers() -> None:
     assert "a list of whole numbers or null" in complaint({"design": {"gate2_looks": ["x"]}})
 
 
+def test_looks_at_pairs_go_with_a_bet_and_without_replacements_and_necessity() -> None:
+    looks = {"design": {"pair_looks": [15, 30], "pair_replacements": 0}, "thresholds": {"gate3": {"bet": 0.9}}}
+    registered = to_registration(load(looks))
+    assert (registered.feedback_looks, registered.bet) == ((15, 30), 0.9)
+    assert (registered.feedback_interval_method, registered.null_interval_method) == (
+        "betting_sequence",
+        "paired_binary_exact",
+    )
+    for change, words in (
+        ({"design": {"pair_looks": [15, 20]}}, "design.pair_looks"),
+        ({"design": {"pair_looks": None}}, "give both"),
+        ({"thresholds": {"gate3": {"bet": None}}}, "give both"),
+        ({"thresholds": {"gate3": {"bet": 1.0}}}, "above 0 and below 1 or null"),
+        ({"design": {"pair_replacements": 3}}, "must be 0 with design.pair_looks"),
+        ({"claim": {"necessity": True}}, "a fixed number of neutral branches"),
+    ):
+        assert words in complaint(looks, change), words
+    assert not {"pair_looks", "gate2_looks"} & load({}).parts()["design"].keys()
+    assert "bet" not in load({}).parts()["thresholds"]["gate3"]
+
+
 def test_one_look_is_registered_as_it_was_before_there_were_several() -> None:
     assert "gate2_looks" not in load({"design": {"gate2_looks": None}}).parts()["design"]
 

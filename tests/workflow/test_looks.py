@@ -52,3 +52,20 @@ def test_without_a_recovery_all_looks_are_run_one_after_the_other(audit: Audit) 
     assert found["confirmatory"]["gate2"] == json.loads(audit.original)["gate2"]
     verified = audit.dcpflow("verify")
     assert verified.code == 0, verified.text
+
+
+def test_pairs_are_looked_at_one_after_the_other_beside_the_null_study(audit: Audit) -> None:
+    """The three pairs of the finished audit become the first look, and one more look follows."""
+    records = audit.records()
+    audit.change({"design": {"pairs": 4, "pair_looks": [3, 4]}, "thresholds": {"gate3": {"bet": 0.9}}})
+    run = audit.finish()
+    order = [rule for rule in run.rules if rule in {"score_look", "read_look", "run_later_pair"}]
+    assert order == ["score_look", "read_look", "run_later_pair", "score_look"]
+    assert "score_null_pairs" in run.rules
+    found = audit.decision
+    assert [look["started"] for look in found["gate3"]["looks"]] == [3, 1]
+    (check,) = [check for check in found["checks"] if check["name"] == "pair_looks_in_order"]
+    assert check["result"] == "pass"
+    assert {path: audit.records()[path] for path in records} == records
+    verified = audit.dcpflow("verify")
+    assert verified.code == 0, verified.text

@@ -2,8 +2,8 @@
 
 Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal Statistical
 Society B 86 (2024), the hedged capital process with a constant bet. A difference D is mapped to ``X = (D + 1) / 2`` in
-[0, 1]. If the mean of X given all that went before is m, whoever puts the share ``b`` of his capital on ``X / m`` at each
-step has the capital ``prod(1 - b + b X / m)``, a martingale without sign; so has whoever puts it on
+[0, 1]. If the mean of X given all that went before is m, whoever puts the share ``b`` of his capital on ``X / m`` at
+each step has the capital ``prod(1 - b + b X / m)``, a martingale that is never negative; so has whoever puts it on
 ``(1 - X) / (1 - m)``. Each starts with one half, so that by Ville's inequality the chance that either ever reaches
 ``1 / alpha`` is at most alpha, at whichever look. The interval holds the means at which neither has. Each capital is
 monotone in m, so that this is an interval, and depends on how often each value occurred, not on their order.

@@ -16,22 +16,29 @@ ENDS = (32, 64, 96)
 
 def staged(case: Case, ends: tuple[int, ...] = ENDS) -> Case:
     """The same challengers, looked at several times: each record names the look before, as a run makes it."""
-    case = case.with_config("design", gate2_looks=list(ends))
+    return in_looks(case.with_config("design", gate2_looks=list(ends)), "challengers")
+
+
+def in_looks(case: Case, stage: str) -> Case:
     design = case.view.registered.config("design")
-    for number, slots in enumerate(plan.looks(design, "challengers"), 1):
+    for number, slots in enumerate(plan.looks(design, stage), 1):
         if number > 1:
-            before = case.view.inputs[plan.look_phase("challengers", number - 1)]
-            case = case.with_record_fields(
-                lambda e, slots=slots: e.key.stage == "challengers" and e.key.slot in slots,  # type: ignore[misc]
-                prior_seal=before,
-            )
-        phase = plan.look_phase("challengers", number)
-        rows = tuple(row for row in case.view.scores["challengers"] if row.slot in slots)
+            before = case.view.inputs[plan.look_phase(stage, number - 1)]
+            case = case.with_record_fields(within(stage, slots), prior_seal=before)
+        phase = plan.look_phase(stage, number)
+        rows = tuple(row for row in case.view.scores[stage] if row.stage == stage and row.slot in slots)
         case = case.with_view(
             scores={**case.view.scores, phase: rows},
-            inputs={**case.view.inputs, phase: digest(f"scores of look {number}".encode())},
+            inputs={**case.view.inputs, phase: digest(f"scores of {phase}".encode())},
         )
-    return case.with_view(scores={phase: rows for phase, rows in case.view.scores.items() if phase != "challengers"})
+    scores = dict(case.view.scores)
+    if others := tuple(row for row in scores.pop(stage) if row.stage != stage):
+        scores["null_pairs"] = others
+    return case.with_view(scores=scores)
+
+
+def within(stage: str, slots: range) -> Chosen:
+    return lambda e: e.key.stage == stage and e.key.slot in slots
 
 
 def taken(case: Case) -> tuple[looks.Look, ...]:
@@ -134,3 +141,48 @@ def test_an_undecided_challenger_ends_nothing(through: Case, at: Callable[..., C
     unresolved = through.with_record_fields(at("challengers", 5), outcome="unresolved")
     assert [look.reached for look in taken(unresolved)] == [True, True, True]
     assert unresolved.outcome.decision.core.status == "inconclusive"
+
+
+# --- pairs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def paired(convincing: Case) -> Case:
+    """All thirty pairs were run in looks after 15, 25 and 30; the first 21 would have been enough."""
+    case = convincing.with_config("design", pair_looks=[15, 25, 30], pair_replacements=0)
+    case = case.with_config("thresholds", gate3={"bet": 0.9})
+    return in_looks(case, "pairs")
+
+
+@pytest.fixture(scope="module")
+def decided(paired: Case) -> Case:
+    """The same, ended at the look that decides."""
+    return without(paired, within("pairs", range(26, 31)))
+
+
+def test_pairs_end_at_the_look_that_decides_the_effect(decided: Case) -> None:
+    found = decision.document(decided.outcome)
+    assert (found["core"]["status"], found["evidence"]["status"]) == ("certified", "certified")
+    assert found["gate3"]["pairs"] == {"registered": 30, "analysed": 25}
+    assert [look["ends"] for look in found["gate3"]["looks"]] == [False, True, False]
+    assert found["gate3"]["not_started"] == 5
+    assert found["gate3"]["neutral_upper_bound"] is None
+    assert decided.checks["pair_looks_in_order"].result == decided.checks["seals_before_branches"].result == "pass"
+
+
+def test_pairs_that_go_on_after_that_or_stop_before_are_named(paired: Case, decided: Case) -> None:
+    on = paired.checks["pair_looks_in_order"]
+    assert on.reason.startswith("not so for pairs slot 26, which was started after the last look that had to be")
+    early = without(decided, within("pairs", range(16, 26)))
+    assert early.checks["pair_looks_in_order"].reason.startswith("not so for pairs slot 16, which was not started")
+    between = without(decided, within("pairs", range(23, 26)))
+    assert between.checks["pair_looks_in_order"].result == "fail"
+    for case in (paired, early, between):
+        core, evidence = case.outcome.decision.core, case.outcome.decision.evidence
+        assert (core.status, evidence.status) == ("certified", "inconclusive")
+
+
+def test_a_pair_that_began_before_the_scores_of_the_look_before_is_named(decided: Case) -> None:
+    case = decided.with_record_fields(within("pairs", range(20, 21)), prior_seal=decided.view.checkpoint["digest"])
+    assert "does not name what its look had to follow" in case.checks["pair_looks_in_order"].reason
+    assert case.outcome.decision.evidence.status == "inconclusive"
