@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from dcpflow.bundles import interchange
 from dcpflow.evidence import folder
 from dcpflow.records import canonical, looks, plan, receipts, stagefile
 from dcpflow.records.episodes import EpisodeKey
@@ -51,7 +52,7 @@ def check(document: dict[str, Any], name: str) -> str:
     return f"{found['result']}: {found['reason']}"
 
 
-def test_a_recovery_ends_the_challengers_and_the_audit_verifies(ended: Audit) -> None:
+def test_a_recovery_ends_the_challengers_and_the_audit_verifies(ended: Audit, tmp_path: Path) -> None:
     found = json.loads(ended.job.layout.decision.read_bytes())
     assert found["core"]["status"] == "refuted"
     assert found["gate2"]["not_started"] == 2
@@ -64,6 +65,7 @@ def test_a_recovery_ends_the_challengers_and_the_audit_verifies(ended: Audit) ->
     assert check(found, "looks_in_order").startswith("pass")
     folder.verify(ended.job.layout)
     verify(ended.job)
+    assert interchange.export(ended.results, tmp_path / "out").core == "refuted"
 
 
 def test_a_receipt_that_says_of_a_recovery_that_it_was_not_started(copy: Audit) -> None:
