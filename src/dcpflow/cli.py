@@ -570,9 +570,11 @@ def _sensitivity(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text  # noqa: PLC0415
+    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text, stand_in  # noqa: PLC0415
 
     config = _audit(options).config
+    if options.cheats:
+        config = stand_in.looked_at_once(config)
     truth = simulation.Truth(
         _rates(options),
         options.dependence,
