@@ -114,14 +114,15 @@ def to_registration(
     values.update(computed)
     estimand = config.thresholds.gate3.estimand
     # a registration leaves both out where the number of pairs is fixed
-    looks, bet = vars(config.design).get("pair_looks") or (), vars(config.thresholds.gate3).get("bet") or 0.0
+    looks, bet = vars(config.design).get("pair_looks"), vars(config.thresholds.gate3).get("bet")
+    looked = bool(looks and bet)
     replaces = config.design.pair_replacements or config.design.null_pair_replacements
     return Registration(
         **values,
         utility_mapping=UTILITY_MAPPINGS[estimand],
-        feedback_interval_method=BETTING_SEQUENCE if looks else FEEDBACK_METHODS[estimand],
-        feedback_looks=tuple(looks),
-        bet=bet,
+        feedback_interval_method=BETTING_SEQUENCE if looked else FEEDBACK_METHODS[estimand],
+        feedback_looks=tuple(looks) if looked else (),
+        bet=bet if looked else 0.0,
         null_interval_method=FEEDBACK_METHODS[estimand],
         replacement_policy=TRANSPORT_REPLACEMENT if replaces else NO_REPLACEMENT,
         checkpoint_scope=checkpoint_scope,

@@ -414,6 +414,8 @@ def _effect(reg: Registration) -> Iterator[Violation]:
     cap = _within(0, RHO_CAP, open_low=True)
     yield from _check(reg, "R12", ("rho_neutral",), cap, f"above 0 and at most {RHO_CAP}")
     yield from _check(reg, "R12", ("worst_utility",), _within(0, 0), "exactly 0")
+    stake, allowed = (0, "exactly 0 without looks") if not reg.feedback_looks else (1, "above 0 and below 1")
+    yield from _check(reg, "R13", ("bet",), _within(0, stake, open_low=stake > 0, open_high=stake > 0), allowed)
     estimands = _one_of(*UTILITY_MAPPINGS)
     yield from _check(reg, "R13", ("feedback_estimand",), estimands, "continuous or binary")
     if estimands(reg.feedback_estimand):
