@@ -24,7 +24,19 @@ import yaml
 from dcpflow.episodes import sandbox
 from dcpflow.records import plan
 from dcpflow.records.registration import CONTRACT_PARTS
-from dcpflow.stages import checkpoint, decide, episodes, evidence, packet, registering, replay, scoring, seal, shipped
+from dcpflow.stages import (
+    checkpoint,
+    decide,
+    episodes,
+    evidence,
+    looks,
+    packet,
+    registering,
+    replay,
+    scoring,
+    seal,
+    shipped,
+)
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.workflow import Workflow
 
@@ -106,6 +118,9 @@ class Audit:
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
         job, audit = job or self.job, self.workflow
+        if stage in plan.LOOKS and len(plan.looks(audit.parts["design"], stage)) > 1:
+            self.run_looks(job, stage)
+            return
         for number, path in enumerate(map(Path, audit.receipts(stage)), 1):
             batch = path.stem.removeprefix("b")
             if stage.endswith("_replacements"):
@@ -114,6 +129,28 @@ class Audit:
             else:
                 stratum = audit.config.design.stratum if stage == "challengers" else ""
                 episodes.run_slots(job, stage, audit.first(batch), audit.last(batch), path, stratum)
+
+    def run_looks(self, job: Job, stage: str) -> None:
+        """Run a stage look by look, each scored and read before the next begins."""
+        self.score("target")
+        for number in range(1, len(plan.looks(self.workflow.parts["design"], stage)) + 1):
+            self.run_look(job, stage, number)
+            self.score(plan.look_phase(stage, number))
+            self.read_look(stage, number)
+
+    def run_look(self, job: Job, stage: str, number: int) -> None:
+        audit = self.workflow
+        after = job.layout.look(plan.look_phase(stage, number - 1)) if number > 1 else None
+        stratum = audit.config.design.stratum if stage == plan.CHALLENGERS else ""
+        for path in map(Path, audit.look_receipts(stage, number)):
+            first, last = (find(path.stem.removeprefix("b")) for find in (audit.first, audit.last))
+            episodes.run_slots(job, stage, first, last, path, stratum, after)
+
+    def read_look(self, stage: str, number: int) -> None:
+        phases, layout = self.workflow.seen_by(stage, number), self.job.layout
+        receipts = [Path(path) for phase in phases for path in self.workflow.phase_receipts(phase)]
+        scores = {phase: layout.scores(phase) for phase in phases}
+        looks.read_look(self.job, stage, receipts, scores, layout.look(phases[-1]))
 
     def freeze_packet(self) -> None:
         for path in self.workflow.packet:

@@ -160,6 +160,7 @@ def _add_planning(
     command.add_argument("--spread", type=_amount, default=0.25, help="of a pair's difference, if continuous (0.25)")
     for name in ("challengers", "controls", "pairs", "null-pairs"):
         command.add_argument(f"--{name}", type=_count, help="a given number instead of the planned one")
+    command.add_argument("--looks", type=_count, help="looks at the challengers in equal steps; a recovery ends them")
     command.add_argument("--pilot", type=Path, help="a results folder whose episodes tell the seconds of one")
     command.add_argument("--seconds", type=_amount, help="of one episode")
     command.add_argument("--tokens", type=_amount, help="of one episode")
@@ -512,9 +513,8 @@ def _plan(options: argparse.Namespace) -> int | None:
     given = {key: getattr(options, name) for name, key in PLANNED.items()}
     given |= {"claim.grade": options.grade, "claim.necessity": options.necessity}
     counts = {name: getattr(options, name) for name in ("challengers", "controls", "pairs", "null_pairs")}
-    guess = plan.Guess(
-        _rates(options), options.power, options.spread, {name: count for name, count in counts.items() if count}
-    )
+    given_counts = {name: count for name, count in counts.items() if count}
+    guess = plan.Guess(_rates(options), options.power, options.spread, given_counts, options.looks)
     try:
         config = plan.altered(_audit(options).config, {key: value for key, value in given.items() if value is not None})
         made = plan.plan(config, guess)
@@ -557,9 +557,11 @@ def _sensitivity(options: argparse.Namespace) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text  # noqa: PLC0415
+    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text, stand_in  # noqa: PLC0415
 
     config = _audit(options).config
+    if options.cheats:
+        config = stand_in.looked_at_once(config)
     truth = simulation.Truth(
         _rates(options),
         options.dependence,

@@ -367,6 +367,38 @@ def test_slots_and_the_family_budget() -> None:
     assert "R1" in complaint(second, {"claim": {"earlier_audits": ["audit 1"]}}, alpha)
 
 
+def test_looks_rise_to_all_challengers() -> None:
+    assert load({"design": {"gate2_looks": [32, 64, 96]}}).parts()["design"]["gate2_looks"] == [32, 64, 96]
+    for looks in ([32, 64], [96], [0, 96], [64, 32, 96], [48, 48, 96], []):
+        assert "design.gate2_looks" in complaint({"design": {"gate2_looks": looks}}), looks
+    assert "a list of whole numbers or null" in complaint({"design": {"gate2_looks": ["x"]}})
+
+
+def test_looks_at_pairs_go_with_a_bet_and_without_replacements_and_necessity() -> None:
+    looks = {"design": {"pair_looks": [15, 30], "pair_replacements": 0}, "thresholds": {"gate3": {"bet": 0.9}}}
+    registered = to_registration(load(looks))
+    assert (registered.feedback_looks, registered.bet) == ((15, 30), 0.9)
+    assert (registered.feedback_interval_method, registered.null_interval_method) == (
+        "betting_sequence",
+        "paired_binary_exact",
+    )
+    for change, words in (
+        ({"design": {"pair_looks": [15, 20]}}, "design.pair_looks"),
+        ({"design": {"pair_looks": None}}, "give both"),
+        ({"thresholds": {"gate3": {"bet": None}}}, "give both"),
+        ({"thresholds": {"gate3": {"bet": 1.0}}}, "above 0 and below 1 or null"),
+        ({"design": {"pair_replacements": 3}}, "must be 0 with design.pair_looks"),
+        ({"claim": {"necessity": True}}, "a fixed number of neutral branches"),
+    ):
+        assert words in complaint(looks, change), words
+    assert not {"pair_looks", "gate2_looks"} & load({}).parts()["design"].keys()
+    assert "bet" not in load({}).parts()["thresholds"]["gate3"]
+
+
+def test_one_look_is_registered_as_it_was_before_there_were_several() -> None:
+    assert "gate2_looks" not in load({"design": {"gate2_looks": None}}).parts()["design"]
+
+
 def test_roles_of_an_audit_by_another_party() -> None:
     alone = {"claim": {"roles": {"self_audited": False, "claimant": "Ada", "auditor": "ada "}}}
     assert "the same name" in complaint(alone)

@@ -70,8 +70,7 @@ def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.packet, shapes.PACKET
     yield layout.evidence / "facts.json", shapes.FACTS
     yield layout.evidence / "manifest.json", _EVIDENCE
-    yield from ((layout.scores(phase), shapes.SCORES) for phase in plan.PHASES)
-    yield from ((path, shapes.SCORES) for path in layout.root.glob("scores/*/*.json"))
+    yield from ((path, shapes.SCORES) for path in (layout.root / "scores").rglob("*.json"))
     yield from ((path, shapes.HISTORY) for path in layout.history.glob("*/entry.json"))
 
 

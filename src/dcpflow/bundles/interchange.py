@@ -79,6 +79,11 @@ def export(results: Path, out: Path) -> Interchanged:
             "the registration was amended, so the decision is exploratory, which a dcp-audit bundle cannot say",
             "Use dcpflow's own format, which holds the amendments: dcpflow bundle export RESULTS claim.dcp",
         )
+    if replayed.evidence.view.registered.config("design").get("pair_looks"):
+        raise EvidenceError(
+            "the effect was looked at after several numbers of pairs, for which dcp-audit has no interval",
+            "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
+        )
     registrations = [entry.registration for entry in history.entries(Layout(results))]
     payloads = encode(bind(interchanged(replayed.evidence, document, registrations)))
     payloads["certificate"] = certificate(payloads)

@@ -203,10 +203,11 @@ HISTORY: Final = record(
     opened=OBJECT,
 )
 RECEIPT: Final = record(
-    ("unused",),
+    ("unused", "not_started"),
     contract=DIGEST,
     episodes=listed(record(stage=STAGE, slot=POSITION, arm=ARM, attempt=POSITION, record=DIGEST)),
     unused=TEXT,
+    not_started=DIGEST,
 )
 CHECKPOINT: Final = record(
     contract=DIGEST,

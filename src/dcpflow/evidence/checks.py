@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
+from dcpflow.records import plan
 from dcpflow.records.calls import foreign
 from dcpflow.records.canonical import digest_of, encode
 from dcpflow.records.packet import PREFIX, Packet, not_recorded
@@ -89,29 +91,35 @@ class Check:
 
 Finding = tuple[str, str, Iterable[Episode]]
 Finder = Callable[[Context], Finding]
-_CHECKS: list[tuple[str, str, frozenset[Stake], Finder]] = []
+Applies = Callable[[Context], bool]
+_CHECKS: list[tuple[str, str, frozenset[Stake], Finder, Applies]] = []
 
 
-def _check(needed_for: str, blocks: frozenset[Stake]) -> Callable[[Finder], Finder]:
+def _check(needed_for: str, blocks: frozenset[Stake], applies: Applies = lambda _: True) -> Callable[[Finder], Finder]:
     def add(function: Finder) -> Finder:
-        _CHECKS.append((function.__name__, needed_for, blocks, function))
+        _CHECKS.append((function.__name__, needed_for, blocks, function, applies))
         return function
 
     return add
 
 
+def _looked_at(stage: str) -> Applies:
+    """Whether a stage is looked at more than once."""
+    return lambda context: len(plan.looks(context.view.registered.config("design"), stage)) > 1
+
+
 def run(context: Context, only: Collection[str] = ()) -> tuple[Check, ...]:
-    """Run every check that applies to the registered grade, in a fixed order.
+    """Run every check that applies to the registered grade and design, in a fixed order.
 
     Args:
         context: what they may read.
         only: names of those that are run; empty for all.
     """
     results = []
-    for name, needed_for, blocks, function in _CHECKS:
+    for name, needed_for, blocks, function, applies in _CHECKS:
         if only and name not in only:
             continue
-        if needed_for == "evidence" and context.reg.grade != "evidence":
+        if (needed_for == "evidence" and context.reg.grade != "evidence") or not applies(context):
             continue
         result, reason, episodes = function(context)
         records = tuple(episode.digest for episode in episodes)
@@ -145,9 +153,11 @@ def registration_frozen_first(context: Context) -> Finding:
 
 @_check("core", EVERY_HIT)
 def claim_frozen(context: Context) -> Finding:
-    """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact."""
+    """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
+    look by way of the scores of the look before."""
     challengers = context.view.of("challengers")
-    odd = [str(e.key) for e in challengers if e.record.prior_seal != context.view.target.digest]
+    seals = context.view.seals(plan.CHALLENGERS)
+    odd = [str(e.key) for e in challengers if e.record.prior_seal not in seals]
     return (
         *_verdict(odd, "the claimed artifact was committed before any challenger began"),
         [context.view.target, *challengers],
@@ -294,9 +304,33 @@ def scored_after_commit(context: Context) -> Finding:
 
 @_check("core", CORE_ONLY)
 def ledger_complete(context: Context) -> Finding:
-    """Every registered slot is on record, and every attempt that was started at one is listed."""
+    """Every registered slot is on record, and every attempt that was started at one is listed. (Which challengers of
+    later looks had to be started depends on the thresholds: see looks_in_order.)"""
     unlisted = list(context.facts.unlisted)
     return *_verdict(unlisted, "every started attempt at a registered slot is listed, with its outcome"), ()
+
+
+@_check("core", CORE_ONLY, applies=_looked_at(plan.CHALLENGERS))
+def looks_in_order(context: Context) -> Finding:
+    """Each record of a later look holds the digest of the scores of the look before; after a look with a recovery no
+    challenger was started, and before it none was left out."""
+    return _in_order(plan.CHALLENGERS, context)
+
+
+def _in_order(stage: str, context: Context) -> Finding:
+    episodes = context.view.of(stage)
+    taken = looks.taken(stage, context.view, context.episode_facts, context.reg)
+    before = {slot: look.before for look in taken for slot in look.slots}
+    late = looks.superfluous(stage, context.view, taken)
+    odd = [f"{stage} slot {slot}, which was not started" for slot in looks.missing(stage, context.view, taken)]
+    odd += [f"{stage} slot {slot}, which was started after the last look that had to be" for slot in late]
+    odd += [
+        f"{episode.key}, which does not name what its look had to follow"
+        for episode in episodes
+        if episode.key.slot not in late and episode.record.prior_seal != before.get(episode.key.slot)
+    ]
+    run = sum(look.reached for look in taken)
+    return *_verdict(odd, f"{run} of {len(taken)} looks were run, each on the scores of the one before"), episodes
 
 
 @_check("core", CORE_ONLY)
@@ -403,13 +437,22 @@ def truthful_channels_replay(context: Context) -> Finding:
 
 @_check("evidence", NEUTRAL_ARM)
 def seals_before_branches(context: Context) -> Finding:
-    """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record."""
+    """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record; in a later look by way
+    of the scores of the look before."""
     view = context.view
     branches = view.of("pairs", "pair_replacements")
-    odd = [str(e.key) for e in branches if e.record.prior_seal != view.checkpoint["digest"]]
+    seals = view.seals(plan.PAIRS)
+    odd = [str(e.key) for e in branches if e.record.prior_seal not in seals]
     if view.checkpoint["target_record"] != view.target.digest:
         odd.append("the checkpoint")
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
+
+
+@_check("evidence", EVIDENCE_ONLY, applies=_looked_at(plan.PAIRS))
+def pair_looks_in_order(context: Context) -> Finding:
+    """Each record of a later look holds the digest of the scores of the look before; after a look that decides the
+    effect no pair was started, and before it none was left out."""
+    return _in_order(plan.PAIRS, context)
 
 
 @_check("evidence", EVIDENCE_ONLY)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.evidence import checks, gates, strata
+from dcpflow.evidence import checks, gates, looks, strata
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.strata import Stratum
@@ -267,7 +267,13 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
         "reason": found.reason if found else "Gate 2 could not be evaluated",
         "adequacy": [fault.detail for fault in found.adequacy_faults] if found else [],
         "witnesses": [a.attempt_id for a in found.attempts if a.status is AttemptStatus.CONFIRMED_HIT] if found else [],
+        **_looks(outcome, "challengers"),
     }
+
+
+def _looks(outcome: Outcome, stage: str) -> dict[str, Any]:
+    taken = looks.taken(stage, outcome.view, outcome.episode_facts, outcome.reg)
+    return looks.summary(stage, outcome.view, taken)
 
 
 def _controls(outcome: Outcome) -> dict[str, Any]:
@@ -312,6 +318,7 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
         "delta_sham": reg.delta_null,
         "margin": lower - reg.delta_null if lower is not None else None,
         "reason": effect.reason if effect else "the feedback experiment could not be evaluated",
+        **_looks(outcome, "pairs"),
     }
 
 
@@ -332,10 +339,10 @@ def _hits(outcome: Outcome, arm: str) -> int:
 
 
 def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
-    """What the neutral arm says of recovery without feedback, where none of its branches recovered."""
+    """What the neutral arm says of recovery without feedback, where their number was fixed and none recovered."""
     found = outcome.decision.gate3
     terminal = found.neutral.terminal if found else None
-    if terminal is None or hits:
+    if terminal is None or hits or outcome.reg.feedback_looks:
         return None
     return intervals.zero_hit_upper_bound(terminal.independent, outcome.reg.alpha_neutral)
 
@@ -364,6 +371,7 @@ GATE3_KEYS = (
     "thresholds.alpha.sham",
     "thresholds.alpha.neutral",
     "design.pairs",
+    "design.pair_looks",
     "design.pair_replacements",
     "design.null_pairs",
     "design.null_pair_replacements",

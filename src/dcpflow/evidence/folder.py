@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import decision, facts, gates, rows, tables, view
+from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
 from dcpflow.evidence import strata as of_strata
 from dcpflow.evidence.checks import Check, Context
 from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
@@ -69,7 +69,8 @@ def receipts(layout: Layout) -> list[Path]:
     """Every receipt of the registered stages, of whatever batches; those of another contract are left out: of an
     earlier one, or of a stratum."""
     contract = registration.read_contract(layout.registration).digest
-    return [path for phase in scores(layout) for path in _of_contract(layout, plan.PHASES[phase], contract)]
+    stages = {stage for phase in _phases(layout).values() for stage in phase.stages}
+    return _of_contract(layout, sorted(stages), contract)
 
 
 def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
@@ -90,20 +91,35 @@ def _of_contract(layout: Layout, stages: Sequence[str], contract: str) -> list[P
 
 def scores(layout: Layout) -> dict[str, Path]:
     """The score file of each phase that the registered grade asks for."""
-    grade = registration.read_contract(layout.registration).config("claim")["grade"]
-    return {phase: layout.scores(phase) for phase in plan.PHASES if phase != "pairs" or grade == "evidence"}
+    return {phase: layout.scores(phase) for phase in _phases(layout)}
 
 
-def load_view(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> view.AuditView:
+def _phases(layout: Layout) -> dict[str, plan.Phase]:
+    registered = registration.read_registration(layout.registration)
+    grade = registered.config("claim")["grade"]
+    phases = plan.phases(registered.config("design"))
+    return {name: phase for name, phase in phases.items() if grade == "evidence" or not phase.of_gate3}
+
+
+def load_view(
+    layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path], *, whole: bool = True
+) -> view.AuditView:
     """Records, scores, checkpoint and Web packet, every digest followed.
+
+    Args:
+        layout: where things lie.
+        receipt_paths: receipts of the audit's own stages.
+        score_paths: the score files of its own phases.
+        whole: whether the strata are there too, as they are once all episodes have been scored.
 
     Raises:
         EvidenceError: something is missing, altered or foreign.
     """
     registered = registration.read_registration(layout.registration)
-    point = checkpoint.read(layout, registered.contract) if "pairs" in score_paths else None
+    branched = any(phase.startswith(plan.PAIRS) for phase in score_paths)
+    point = checkpoint.read(layout, registered.contract) if branched else None
     web = packet.read(layout, registered.contract) if registered.web else None
-    return view.load(layout, receipt_paths, score_paths, point, web, strata(layout, registered))
+    return view.load(layout, receipt_paths, score_paths, point, web, strata(layout, registered) if whole else {})
 
 
 def write(
@@ -288,19 +304,35 @@ def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Ent
     registered = Registered(first.registration, first.contract, first.parts)
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
-        design = registered.config("design")
-        whole = all(
-            len({e.record.slot for e in own.of(stage)}) == plan.slots(stage, design) for stage in _required(own)
-        )
-        if whole and own.strata.keys() == registered.strata.keys():
+        same = own.strata.keys() == registered.strata.keys() and _same_looks(registered, evidence.view.registered)
+        if same and _whole(evidence, own):
             return decision.document(_reach(evidence, own, past))
     kept = history.kept_decision(layout, first)
     return canonical.decode(kept, "the kept decision") if kept else None
 
 
-def _required(seen: view.AuditView) -> list[str]:
-    """Stages of which every registered slot has an episode in a complete audit."""
-    return [stage for phase in seen.scores for stage in plan.PHASES[phase] if not plan.STAGES[stage].replaces]
+def _same_looks(first: Registered, now: Registered) -> bool:
+    """Whether scores are looked at now as they were to be first, perhaps with more episodes at the end."""
+    one, other = first.config("design"), now.config("design")
+    for stage in plan.LOOKS:
+        ends = [slots.stop for slots in plan.looks(one, stage)[:-1]]
+        if ends != [slots.stop for slots in plan.looks(other, stage)[: len(ends)]]:
+            return False
+    return plan.phases(one).keys() <= plan.phases(other).keys()
+
+
+def _whole(evidence: Evidence, own: view.AuditView) -> bool:
+    """Whether each registered slot has an episode; after a look that was the end none may have one."""
+    design = own.registered.config("design")
+    reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
+    phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
+    for stage in {stage for phase in phases for stage in phase.stages if not plan.STAGES[stage].replaces}:
+        taken = looks.taken(stage, own, evidence.episode_facts, reg)
+        if looks.missing(stage, own, taken) or looks.superfluous(stage, own, taken):
+            return False
+        if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
+            return False
+    return True
 
 
 def _check_row(check: Check) -> rows.Row:

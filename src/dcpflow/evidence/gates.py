@@ -29,6 +29,7 @@ from dcpflow.protocol.model import (
 )
 from dcpflow.protocol.registered import COMPUTED_FIELDS, to_registration
 from dcpflow.protocol.registration import BINARY, Registration
+from dcpflow.records import plan
 from dcpflow.records.canonical import digest_of
 
 if TYPE_CHECKING:
@@ -115,12 +116,12 @@ def _presented(artifact: str, presentation: str) -> str:
 
 def gate2(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> Gate2Evidence:
     """The challengers and their positive controls."""
-    adequacy, conditions = _adequacy(view, facts, standing, epsilon), _conditions(view, reg)
-    return Gate2Evidence(attempts(view, facts, reg), adequacy, conditions)
+    attempts = challengers(view, facts, reg)
+    return Gate2Evidence(attempts, _adequacy(view, facts, standing, epsilon), _conditions(view, reg))
 
 
-def attempts(view: AuditView, facts: Facts, reg: Registration) -> tuple[Attempt, ...]:
-    """The challengers, each as an attempt to recover the outcome."""
+def challengers(view: AuditView, facts: Facts, reg: Registration) -> tuple[Attempt, ...]:
+    """The challengers, slot by slot."""
     return tuple(_attempt(view, episode, facts[episode.digest], reg) for episode in view.of("challengers"))
 
 
@@ -209,9 +210,9 @@ def _conditions(view: AuditView, reg: Registration) -> Conditions:
     )
 
 
-def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> Gate3Evidence:
-    """The feedback experiment and its null study."""
-    pairs = tuple(
+def feedback_pairs(view: AuditView, facts: Facts, reg: Registration) -> tuple[FeedbackPair, ...]:
+    """The started feedback pairs in evidence order."""
+    return tuple(
         FeedbackPair(
             **_pair(arms, facts, reg.pair_distribution_digest),
             truthful=_branch(view, arms[0], facts, reg.truthful_contract_digest),
@@ -219,8 +220,14 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         )
         for arms in paired(view, "pairs")
     )
+
+
+def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> Gate3Evidence:
+    """The feedback experiment and its null study."""
+    pairs = feedback_pairs(view, facts, reg)
+    seals = view.seals(plan.PAIRS)
     sealed = (
-        all(episode.record.prior_seal == view.checkpoint["digest"] for episode in view.of("pairs", "pair_replacements"))
+        all(episode.record.prior_seal in seals for episode in view.of("pairs", "pair_replacements"))
         and view.checkpoint["target_record"] == view.target.digest
     )
     return Gate3Evidence(
@@ -244,9 +251,9 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         first_branch_event_index=1 if sealed else -1,
         neutral_scope_digest=digest_of({"scope": view.checkpoint["scope"], "contract": view.registered.contract}),
         design_checks_pass=all(facts[e.digest]["draw_matches"] for e in view.of("pairs", "pair_replacements")),
-        # the number of pairs is fixed: stopping elsewhere is having another number of them
-        stopping_rule_pass=_complete(view, "pairs", reg.feedback_pairs),
-        registered_pairs_complete=_complete(view, "pairs", reg.feedback_pairs),
+        # stopping elsewhere is having another number of pairs than the registered one, or than a registered look has
+        stopping_rule_pass=_complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,)),
+        registered_pairs_complete=_complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,)),
         all_started_disclosed=standing.ledger_complete,
         no_replacements=not any(pair.replacement_of for pair in pairs),
         paired_contract_audit_pass=standing.contract_matched,
@@ -265,8 +272,8 @@ def paired(view: AuditView, table: str) -> list[list[Episode]]:
     return [[arms[arm] for arm in PAIR_ARMS[table]] for arms in slots.values()]
 
 
-def _complete(view: AuditView, table: str, registered: int) -> bool:
-    return sum(not arms[0].record.replacement_of for arms in paired(view, table)) == registered
+def _complete(view: AuditView, table: str, registered: Sequence[int]) -> bool:
+    return sum(not arms[0].record.replacement_of for arms in paired(view, table)) in registered
 
 
 def _pair(arms: Sequence[Episode], facts: Facts, distribution: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def reach(context: Context, claimed: ScoredArtifact, alpha: float) -> Stratum:
     ]
     attempts = [
         replace(attempt, attempt_id=attempt.attempt_id.replace(STRATUM_PHASE, plan.place(STRATUM_PHASE, name), 1))
-        for attempt in gates.attempts(context.view, context.episode_facts, context.reg)
+        for attempt in gates.challengers(context.view, context.episode_facts, context.reg)
     ]
     return Stratum(name, context, alpha, evaluate_stratum(context.reg, name, attempts, claimed, alpha, faults), found)
 

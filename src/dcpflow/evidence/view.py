@@ -155,26 +155,37 @@ class AuditView:
         """The valid score of the task's ``baseline`` or ``known_solution`` on a slot's instance."""
         return self._own.get((role, stage, slot))
 
+    def seals(self, stage: str) -> set[str]:
+        """What the records of a stage that may be looked at more than once can have as prior seal: what had to be fixed
+        before it, or, in a later look, the scores of the look before."""
+        first = self.target.digest if stage == plan.CHALLENGERS else self.checkpoint["digest"]
+        looked = (plan.of_look(phase) for phase in self.inputs)
+        return {first, *(self.inputs[plan.look_phase(*look)] for look in looked if look and look[0] == stage)}
+
     def restricted(self, registered: Registered) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots and strata alone.
+        """The same evidence under another registration of the same contract, with its slots, phases and strata alone.
 
         A stratum that is not on record under the contract that it has there is left out.
         """
         strata = {name: registration.of_stratum(registered, name) for name in registered.strata}
-        slots = {stage: plan.slots(stage, registered.config("design")) for stage in plan.STAGES}
+        design = registered.config("design")
+        slots = {stage: plan.slots(stage, design) for stage in plan.STAGES}
+        phases = [phase for phase in plan.phases(design) if phase in self.scores]
         kept = tuple(episode for episode in self.episodes if episode.record.slot <= slots[episode.record.stage])
         return replace(
             self,
             registered=registered,
             episodes=kept,
             scores={
-                phase: tuple(row for row in rows if row.slot <= slots[row.stage]) for phase, rows in self.scores.items()
+                phase: tuple(row for row in self.scores[phase] if row.slot <= slots[row.stage]) for phase in phases
             },
             strata={
                 name: self.strata[name].restricted(own)
                 for name, own in strata.items()
                 if name in self.strata and self.strata[name].registered.contract == own.contract
             },
+            score_inputs={phase: self.score_inputs[phase] for phase in phases},
+            inputs={phase: self.inputs[phase] for phase in phases},
         )
 
 
@@ -229,7 +240,7 @@ def load(
     if checkpoint:
         _check_checkpoint(layout, registered, seen.episodes, checkpoint[0], seen.packets)
         seen = replace(seen, checkpoint={**checkpoint[0], "digest": checkpoint[1]})
-    return replace(seen, strata={name: _stratum(layout, seen, name, strata[name]) for name in registered.strata})
+    return replace(seen, strata={name: _stratum(layout, seen, name, of) for name, of in strata.items()})
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:
@@ -282,7 +293,9 @@ def _load(
             remedy = store.run_again(record.key, record.attempt)
             objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
     phases = {
-        phase: scores.read(score_paths[phase], registered.contract) for phase in plan.PHASES if phase in score_paths
+        phase: scores.read(score_paths[phase], registered.contract)
+        for phase in plan.phases(design)
+        if phase in score_paths
     }
     _check_scores(episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)

@@ -60,7 +60,7 @@ class Endings:
             many), ``losses`` (too many, or too few independent challengers left), ``pairs`` (more of them were lost
             than may be replaced, so that a neutral branch may be missing where it is a challenger).
         evidence_certified: Core is certified and the effect is supported; None for grade core, and where no formula
-            exists: for the continuous estimand, and where necessity is claimed.
+            exists: for the continuous estimand, for looks at the pairs, and where necessity is claimed.
         evidence_refuted: the effect is certainly too small; None likewise.
         evidence_inconclusive: by its first reason: ``pairs`` (lost), ``null study`` (its interval is not in the band),
             ``arms`` (too many failures), ``effect`` (its interval holds the margin); empty likewise.
@@ -108,7 +108,8 @@ def endings(reg: Registration, rates: Rates, challengers: int, controls: int, *,
             "losses": losses * recall,
         },
     )
-    if core_only or reg.grade != "evidence" or reg.feedback_estimand != BINARY or reg.necessity_claimed:
+    fixed = not (reg.feedback_looks or reg.necessity_claimed)
+    if core_only or reg.grade != "evidence" or reg.feedback_estimand != BINARY or not fixed:
         return core()
     return core(**_evidence(reg, rates, certified))
 

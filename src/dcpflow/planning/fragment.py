@@ -20,6 +20,10 @@ def settings(plan: Plan) -> dict[str, Any]:
     fields = (*_CLAIM, *_THRESHOLDS, *reg.active_alphas, *((*_DESIGN, *_GATE3) if plan.pairs else ()))
     values = {KEY_OF_FIELD[name]: getattr(reg, name) for name in fields}
     values |= {"design.challengers": plan.challengers, "design.controls": plan.controls}
+    if len(plan.looks) > 1:
+        values["design.gate2_looks"] = list(plan.looks)
+    if reg.feedback_looks:
+        values |= {"design.pair_looks": list(reg.feedback_looks), "thresholds.gate3.bet": reg.bet}
     for key in sorted(values, key=_place):
         *sections, name = key.split(".")
         section = found

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import exact
+from dcpflow.planning import exact, looks
 from dcpflow.planning.endings import Endings, Rates, endings
+from dcpflow.planning.looks import scaled
+from dcpflow.planning.pair_looks import Ended, ended
 from dcpflow.protocol.intervals import half_width, smallest_zero_hit_sample, zero_hit_upper_bound
 from dcpflow.protocol.registered import KEY_OF_FIELD, to_registration
 from dcpflow.protocol.registration import BINARY, Registration, replacement_cap
@@ -33,12 +35,14 @@ class Guess:
         power: the chance that each sample shall have to pass its own test.
         spread: standard deviation of a pair's difference, for the continuous estimand.
         counts: samples that are given and not planned: ``challengers``, ``controls``, ``pairs``, ``null_pairs``.
+        looks: how often the challengers are looked at, in equal steps; None as the configuration has it.
     """
 
     rates: Rates = field(default_factory=Rates)
     power: float = 0.9
     spread: float = 0.25
     counts: Mapping[str, int] = field(default_factory=dict)
+    looks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,14 @@ class Plan:
         reg: the registration with these sample sizes.
         challengers_needed: fewest independent challengers without a hit whose bound is at most rho.
         challengers: to start, so that enough are left after losses.
+        looks: after how many of them the scores are looked at; one number where that is done once.
+        expected: number of challengers that are started with the guessed recovery probability.
         controls_all: fewest controls that suffice if all succeed.
         controls: for the guessed recall.
         controls_needed: successes that these need; None where not even all suffice.
         neutral_needed: fewest neutral branches without a hit for rho_placebo.
-        pairs: feedback pairs; 0 for grade core.
+        pairs: feedback pairs, the most of them where they are looked at; 0 for grade core.
+        pairs_ended: what becomes of them where they are looked at; None elsewhere, and for the continuous estimand.
         truthful_needed: truthful branches of these that must recover if no neutral one does; None where the estimand
             is continuous, or not even all suffice.
         null_all: fewest null pairs that suffice without a difference; 0 for grade core.
@@ -63,17 +70,21 @@ class Plan:
         m_max: attempts and branches that may be compared with the claimed artifact.
         misled: misled null episodes.
         endings: how the audit may end, and with which chance.
-        curves: chances along one guess: ``recovery`` (of a Core certificate), ``truthful`` (of a supported effect).
+        curves: along one guess: ``recovery`` (chance of a Core certificate), ``started`` (expected challengers, where
+            there are several looks), ``truthful`` (chance of a supported effect).
     """
 
     reg: Registration
     challengers_needed: int
     challengers: int
+    looks: tuple[int, ...]
+    expected: float
     controls_all: int
     controls: int
     controls_needed: int | None
     neutral_needed: int
     pairs: int
+    pairs_ended: Ended | None
     truthful_needed: int | None
     null_all: int
     null_pairs: int
@@ -113,6 +124,10 @@ class Plan:
         return {
             "schema": "dcpflow.plan/1",
             **{key: getattr(self, key) for key in keys},
+            "looks": list(self.looks),
+            "challengers_expected": self.expected,
+            "pair_looks": list(self.reg.feedback_looks),
+            "pairs_ended": asdict(self.pairs_ended) if self.pairs_ended else None,
             "recovery_upper_bound": self.bound,
             "alpha": self.alphas,
             "episodes": self.episodes,
@@ -159,6 +174,7 @@ def plan(config: Config, guess: Guess) -> Plan:
     challengers = given.get("challengers") or exact.smallest(
         lambda n: exact.at_least(needed, n, 1.0 - rates.loss) >= guess.power, "challengers", start=needed
     )
+    ends = _looks(config, guess, challengers)
     controls = given.get("controls") or _controls(reg, guess)
     neutral_needed = smallest_zero_hit_sample(reg.alpha_neutral, reg.rho_neutral)
     pairs = null_all = null_pairs = replacements = null_replacements = 0
@@ -167,11 +183,11 @@ def plan(config: Config, guess: Guess) -> Plan:
         null_all = _null_pairs_alike(reg)
         null_pairs = given.get("null_pairs") or _null_pairs(reg, guess)
         # what may be replaced is a share of the pairs; the null pairs take the same one, which is below their own cap
-        replacements = replacement_cap(pairs, reg.max_pair_infrastructure_rate)
+        replacements = 0 if reg.feedback_looks else replacement_cap(pairs, reg.max_pair_infrastructure_rate)
         null_replacements = replacement_cap(null_pairs, reg.max_pair_infrastructure_rate)
     planned = _with_counts(
         config,
-        challengers=challengers,
+        looks=ends,
         min_independent=needed,
         pairs=pairs,
         null_pairs=null_pairs,
@@ -181,11 +197,14 @@ def plan(config: Config, guess: Guess) -> Plan:
         reg=planned,
         challengers_needed=needed,
         challengers=challengers,
+        looks=ends,
+        expected=looks.expected(ends, rates.recovery * (1.0 - rates.loss)),
         controls_all=exact.all_successes_needed(reg.alpha_adequacy, reg.min_control_recall),
         controls=controls,
         controls_needed=exact.fewest_successes(controls, reg.alpha_adequacy, reg.min_control_recall),
         neutral_needed=neutral_needed,
         pairs=pairs,
+        pairs_ended=_ended(planned, rates),
         truthful_needed=_truthful_needed(reg, pairs),
         null_all=null_all,
         null_pairs=null_pairs,
@@ -194,8 +213,14 @@ def plan(config: Config, guess: Guess) -> Plan:
         m_max=planned.max_attempts,
         misled=config.design.misled_null_episodes if pairs else 0,
         endings=endings(planned, rates, challengers, controls),
-        curves=_curves(planned, rates, challengers, controls),
+        curves=_curves(planned, rates, ends, controls),
     )
+
+
+def _looks(config: Config, guess: Guess, challengers: int) -> tuple[int, ...]:
+    """The looks at the planned challengers, at the shares at which the configuration has them."""
+    registered = config.design.gate2_looks or (config.design.challengers,)
+    return scaled(range(1, guess.looks + 1) if guess.looks else registered, challengers)
 
 
 def _controls(reg: Registration, guess: Guess) -> int:
@@ -208,8 +233,17 @@ def _controls(reg: Registration, guess: Guess) -> int:
     return exact.controls_for(guess.power, reg.alpha_adequacy, reg.min_control_recall, recall)
 
 
+def _ended(reg: Registration, rates: Rates) -> Ended | None:
+    if not reg.feedback_looks or reg.grade != "evidence" or reg.feedback_estimand != BINARY:
+        return None
+    return ended(reg, *exact.discordant(rates.truthful, rates.neutral), rates.loss)
+
+
 def _pairs(reg: Registration, guess: Guess) -> int:
+    """The fewest that suffice; where they are looked at, the most that are registered."""
     rates = guess.rates
+    if reg.feedback_looks:
+        return reg.feedback_pairs
     if reg.feedback_estimand != BINARY:
         room = rates.truthful - rates.neutral - reg.delta_evidence - reg.delta_null
         return _continuous(room, reg.alpha_evidence, guess.spread)
@@ -247,7 +281,7 @@ def _continuous(room: float, alpha: float, spread: float) -> int:
 
 
 def _truthful_needed(reg: Registration, pairs: int) -> int | None:
-    if not pairs or reg.feedback_estimand != BINARY:
+    if not pairs or reg.feedback_looks or reg.feedback_estimand != BINARY:
         return None
     return exact.fewest_truthful(pairs, reg.alpha_evidence, reg.delta_evidence, reg.delta_null)
 
@@ -255,7 +289,7 @@ def _truthful_needed(reg: Registration, pairs: int) -> int | None:
 def _with_counts(
     config: Config,
     *,
-    challengers: int,
+    looks: tuple[int, ...],
     min_independent: int,
     pairs: int,
     null_pairs: int,
@@ -264,35 +298,42 @@ def _with_counts(
     """The registration of the configuration with planned counts."""
     design = config.design.model_copy(
         update={
-            "challengers": challengers,
+            "challengers": looks[-1],
+            "gate2_looks": looks if len(looks) > 1 else None,
             "pairs": pairs,
+            "pair_looks": scaled(config.design.pair_looks, pairs) if config.design.pair_looks and pairs else None,
             "null_pairs": null_pairs,
             "pair_replacements": replacements[0],
             "null_pair_replacements": replacements[1],
         }
     )
     gate2 = config.thresholds.gate2.model_copy(
-        update={"min_independent": min_independent, "m_max": challengers + 2 * (pairs + replacements[0])}
+        update={"min_independent": min_independent, "m_max": looks[-1] + 2 * (pairs + replacements[0])}
     )
     thresholds = config.thresholds.model_copy(update={"gate2": gate2})
     return to_registration(config.model_copy(update={"design": design, "thresholds": thresholds}))
 
 
+def _supported(reg: Registration, rates: Rates) -> float:
+    if end := _ended(reg, rates):
+        return end.supported
+    test = exact.PairedTest(reg.feedback_pairs, reg.alpha_evidence)
+    passed = exact.supports(reg.delta_evidence, reg.delta_null)
+    return test.chance(*exact.discordant(rates.truthful, rates.neutral), passed)
+
+
 def _curves(
-    reg: Registration, rates: Rates, challengers: int, controls: int
+    reg: Registration, rates: Rates, ends: tuple[int, ...], controls: int
 ) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The chance of a certificate along the recovery probability, and of a supported effect along the truthful rate."""
+    """Chance of a certificate and challengers started along the recovery probability, chance of a supported effect
+    along the truthful rate."""
 
     def certified(p: float) -> float:
-        return endings(reg, rates.but(recovery=p), challengers, controls, core_only=True).core_certified
+        return endings(reg, rates.but(recovery=p), ends[-1], controls, core_only=True).core_certified
 
     curves = {"recovery": tuple((p, certified(p)) for p in RECOVERY_CURVE)}
+    if len(ends) > 1:
+        curves["started"] = tuple((p, looks.expected(ends, p * (1.0 - rates.loss))) for p in RECOVERY_CURVE)
     if reg.grade == "evidence" and reg.feedback_estimand == BINARY:
-        test, passed = (
-            exact.PairedTest(reg.feedback_pairs, reg.alpha_evidence),
-            exact.supports(reg.delta_evidence, reg.delta_null),
-        )
-        curves["truthful"] = tuple(
-            (rate, test.chance(*exact.discordant(rate, rates.neutral), passed)) for rate in TRUTHFUL_CURVE
-        )
+        curves["truthful"] = tuple((rate, _supported(reg, rates.but(truthful=rate))) for rate in TRUTHFUL_CURVE)
     return curves

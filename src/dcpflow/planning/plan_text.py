@@ -10,6 +10,7 @@ from dcpflow.planning.fragment import fragment
 from dcpflow.planning.plan import Guess, Plan
 from dcpflow.planning.text import number, percent, table
 from dcpflow.protocol.intervals import success_lower_bound, zero_hit_upper_bound
+from dcpflow.protocol.registration import BINARY
 
 Row = tuple[str, str, str]
 
@@ -43,6 +44,9 @@ def _core(plan: Plan, guess: Guess) -> Iterator[Row]:
     )
     left = exact.at_least(needed, plan.challengers, 1.0 - rates.loss)
     yield "challengers to start", f"{plan.challengers}", f"{needed} are left with a chance of {percent(left)}"
+    if len(plan.looks) > 1:
+        saved = f"a recovery ends them: {plan.expected:.1f} are started on average at p {rates.recovery:g}"
+        yield "looks at challengers", " ".join(map(str, plan.looks)), saved
     recall = success_lower_bound(plan.controls_all, plan.controls_all, reg.alpha_adequacy)
     yield (
         "controls, all successful",
@@ -66,7 +70,13 @@ def _evidence(plan: Plan, guess: Guess) -> Iterator[Row]:
         f"for necessity, none recovers: 1 - {reg.alpha_neutral:g}^(1/{needed}) = "
         f"{zero_hit_upper_bound(needed, reg.alpha_neutral):.4f}, at most rho_placebo {reg.rho_neutral:g}",
     )
-    if plan.truthful_needed is None:
+    if plan.pairs_ended is not None:
+        end = plan.pairs_ended
+        why = (
+            f"at most, looked at after {' '.join(map(str, reg.feedback_looks))}: {end.expected:.1f} are started on "
+            f"average, the effect is supported with a chance of {percent(end.supported)}"
+        )
+    elif plan.truthful_needed is None:
         why = "the interval is narrow enough, if the spread is as guessed"
     else:
         test = exact.PairedTest(plan.pairs, reg.alpha_evidence)
@@ -85,7 +95,7 @@ def _evidence(plan: Plan, guess: Guess) -> Iterator[Row]:
 
 
 def _null(plan: Plan, guess: Guess) -> str:
-    if plan.truthful_needed is None:
+    if plan.reg.feedback_estimand != BINARY:
         return "the interval is narrow enough, if the spread is as guessed"
     test = exact.PairedTest(plan.null_pairs, plan.reg.alpha_null)
     rates = exact.discordant(guess.rates.null_reference, guess.rates.null_proposed)
@@ -135,12 +145,14 @@ def _endings(plan: Plan) -> list[str]:
 def _curves(plan: Plan) -> list[str]:
     names = {
         "recovery": ("recovery probability", "Core certified"),
+        "started": ("recovery probability", "challengers started"),
         "truthful": ("truthful rate", "effect supported"),
     }
     lines = []
     for key, curve in plan.curves.items():
         given, chance = names[key]
-        width = [max(len(f"{x:g}"), len(percent(y))) for x, y in curve]
-        for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, [percent(y) for _, y in curve])):
+        shown = [f"{y:.1f}" if key == "started" else percent(y) for _, y in curve]
+        width = [max(len(f"{x:g}"), len(y)) for (x, _), y in zip(curve, shown, strict=True)]
+        for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, shown)):
             lines.append(f"{name:22}" + "  ".join(v.rjust(w) for v, w in zip(values, width, strict=True)))
     return lines

@@ -13,16 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.errors import UsageError
 from dcpflow.evidence import gates
 from dcpflow.planning import exact
 from dcpflow.planning.endings import Rates
-from dcpflow.planning.synthetic import HIT, SCORED, Counts, Scores, Synthesis
+from dcpflow.planning.synthetic import FAILURE, HIT, MISS, PAIR_ENDS, SCORED, Counts, Scores, Synthesis
 from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.feedback_effect import effect_interval, effect_side
 from dcpflow.protocol.gate1 import evaluate_gate1
 from dcpflow.protocol.intervals import differences, mean, success_lower_bound, success_upper_bound
+from dcpflow.protocol.model import Effect
 from dcpflow.protocol.registration import BINARY, FINITE_SET_EXACT, Registration
 
 if TYPE_CHECKING:
@@ -73,15 +76,17 @@ class Setup:
 
     Attributes:
         reg: what is registered.
-        challengers: that each audit starts.
+        challengers: that each audit starts, unless one of an earlier look recovers.
         controls: that each audit runs.
         truth: what is true.
+        looks: after how many challengers their scores are looked at; empty for once, after all of them.
     """
 
     reg: Registration
     challengers: int
     controls: int
     truth: Truth
+    looks: tuple[int, ...] = ()
 
     @property
     def scores(self) -> Scores:
@@ -100,7 +105,8 @@ def setup(config: Config, truth: Truth, checkpoint_scope: str) -> Setup:
         checkpoint_scope: ``lineage_prefix``, or ``lineage_empty``, under which neutral branches are challengers.
     """
     reg = gates.registration(config, "a simulated contract", {"scope": checkpoint_scope})
-    return Setup(reg, config.design.challengers, config.design.controls, truth)
+    design = config.design
+    return Setup(reg, design.challengers, design.controls, truth, design.gate2_looks or ())
 
 
 Ending = tuple[str, str, str, str, str, str]
@@ -148,6 +154,8 @@ class Simulated:
         audits: their number.
         seed: of all draws.
         endings: audits by how they ended.
+        started: challengers that all audits started.
+        pairs_started: feedback pairs that all audits started.
         decisions: decisions of the engine behind them.
         seconds: wall time.
         processes: that shared the work.
@@ -157,6 +165,8 @@ class Simulated:
     audits: int
     seed: int
     endings: Counter[Ending]
+    started: int
+    pairs_started: int
     decisions: int = field(compare=False)
     seconds: float = field(compare=False)
     processes: int = field(compare=False)
@@ -198,10 +208,10 @@ def simulate(setup: Setup, audits: int, seed: int = SEED, processes: int = 1) ->
         with ProcessPoolExecutor(len(shares)) as pool:
             parts = list(pool.map(_run, [setup] * len(shares), [seed] * len(shares), shares))
     endings: Counter[Ending] = Counter()
-    for found, _ in parts:
+    for found, *_ in parts:
         endings.update(found)
-    decisions = sum(count for _, count in parts)
-    return Simulated(setup, audits, seed, endings, decisions, time.monotonic() - began, len(shares))
+    started, pairs, decisions = (sum(part[at] for part in parts) for at in (1, 2, 3))
+    return Simulated(setup, audits, seed, endings, started, pairs, decisions, time.monotonic() - began, len(shares))
 
 
 def check(setup: Setup) -> None:
@@ -221,19 +231,22 @@ def check(setup: Setup) -> None:
         raise UsageError(f"a noise of {truth.noise:g} is below 0")
     if not 0.0 <= truth.dependence < 1.0:
         raise UsageError(f"a dependence of {truth.dependence:g} is not from 0 to below 1")
+    if truth.noise and (setup.looks or reg.feedback_looks):
+        raise UsageError("noise is not simulated beside several looks", "Leave one of them out")
 
 
-def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int]:
-    """Some blocks, and how often the engine was asked."""
+def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counter[Ending], int, int, int]:
+    """Some blocks, how many challengers and pairs they started, and how often the engine was asked."""
     import numpy as np  # noqa: PLC0415
 
     synthesis = Synthesis(setup.reg, setup.controls, setup.scores)
     known: dict[Any, Ending] = {}
     endings: Counter[Ending] = Counter()
-    decisions = 0
+    started = pairs = decisions = 0
     for number, size in blocks:
         draws = np.random.default_rng([seed, number])
         for counts in drawn(setup, draws, size):
+            started, pairs = started + counts.challengers, pairs + counts.pairs_started
             key, decided = _audit(setup, synthesis, counts, draws)
             if key is None or key not in known:
                 end = _ending(decided())
@@ -241,7 +254,7 @@ def _run(setup: Setup, seed: int, blocks: list[tuple[int, int]]) -> tuple[Counte
                 if key is not None:
                     known[key] = end
             endings[end if key is None else known[key]] += 1
-    return endings, decisions
+    return endings, started, pairs, decisions
 
 
 def _audit(setup: Setup, synthesis: Synthesis, counts: Counts, draws: Generator) -> tuple[Any, Callable[[], Decision]]:
@@ -274,20 +287,34 @@ def drawn(setup: Setup, draws: Generator, size: int) -> Iterator[Counts]:
     def around(rate: float) -> Column:
         return _rates(draws, rate, setup.truth.dependence, size)
 
-    lost = draws.binomial(setup.challengers, rates.loss, size)
-    hits = draws.binomial(setup.challengers - lost, around(rates.recovery))
-    failures = draws.binomial(setup.challengers - lost - hits, rates.failure)
-    controls = draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss))
-    columns = [hits, failures, lost, setup.challengers - lost - hits - failures, controls]
+    columns = _challengers(draws, setup, around, size)
+    columns.append(draws.binomial(setup.controls, around(rates.recall) * (1.0 - rates.loss)))
     if reg.grade == "evidence":
         truthful, neutral = around(rates.truthful), around(rates.neutral)
-        columns += _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, (truthful, neutral))
+        columns += _feedback(draws, setup, (truthful, neutral))
         reference, proposed = around(rates.null_reference), around(rates.null_proposed)
         columns += _pairs(draws, reg.null_pairs, reg.max_null_replacements, rates, (reference, proposed))
     # lists of pairs' ends become tuples, so that counts can be known again
     for row in zip(*(column.tolist() for column in columns), strict=True):
         values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
         yield Counts(*values)
+
+
+def _challengers(draws: Generator, setup: Setup, around: Callable[[float], Column], size: int) -> list[Column]:
+    """Hits, failures, losses and misses among the challengers that are started, look by look until one recovers."""
+    import numpy as np  # noqa: PLC0415
+
+    rates, rate = setup.truth.rates, None
+    columns = [np.zeros(size, dtype=np.int64) for _ in range(4)]
+    for first, last in pairwise((0, *(setup.looks or (setup.challengers,)))):
+        started = np.where(columns[0] > 0, 0, last - first)
+        lost = draws.binomial(started, rates.loss)
+        rate = around(rates.recovery) if rate is None else rate
+        hits = draws.binomial(started - lost, rate)
+        failures = draws.binomial(started - lost - hits, rates.failure)
+        found = (hits, failures, lost, started - lost - hits - failures)
+        columns = [column + more for column, more in zip(columns, found, strict=True)]
+    return columns
 
 
 def _rates(draws: Generator, rate: float, dependence: float, size: int) -> Column:
@@ -298,6 +325,45 @@ def _rates(draws: Generator, rate: float, dependence: float, size: int) -> Colum
         return np.full(size, rate)
     spread = (1.0 - dependence) / dependence
     return draws.beta(rate * spread, (1.0 - rate) * spread, size)
+
+
+def _feedback(draws: Generator, setup: Setup, arms: tuple[Column, Column]) -> tuple[Column, Column, Column]:
+    """As :func:`_pairs`; where the effect is looked at, the pairs that are started until it is decided."""
+    import numpy as np  # noqa: PLC0415
+
+    reg, rates = setup.reg, setup.truth.rates
+    if not reg.feedback_looks:
+        return _pairs(draws, reg.feedback_pairs, reg.max_feedback_replacements, rates, arms)
+    decided = _Decided(setup)
+    ends = np.zeros((len(arms[0]), len(PAIR_ENDS)), dtype=np.int64)
+    lost, going = np.zeros(len(ends), dtype=np.int64), np.ones(len(ends), dtype=bool)
+    for first, last in pairwise((0, *reg.feedback_looks)):
+        more, _, gone = _pairs(draws, last - first, 0, rates, arms)
+        ends, lost = ends + more * going[:, None], lost + gone * going
+        going &= ~np.array([decided(tuple(row)) for row in ends.tolist()])
+    return ends, np.zeros_like(lost), lost
+
+
+class _Decided:
+    """Whether pairs that ended so decide the effect; the same counts are asked for many times.
+
+    Args:
+        setup: what is simulated.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        binary, scores = setup.reg.feedback_estimand == BINARY, setup.scores
+        worth = {HIT: 1.0 if binary else mean(scores.claimed), MISS: 0.0 if binary else mean(scores.miss), FAILURE: 0.0}
+        self._reg = setup.reg
+        self._differences = [worth[first] - worth[second] for first, second in PAIR_ENDS]
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def __call__(self, ends: tuple[int, ...]) -> bool:
+        if ends not in self._known:
+            values = [value for value, count in zip(self._differences, ends, strict=True) for _ in range(count)]
+            side = effect_side(self._reg, effect_interval(self._reg, values))
+            self._known[ends] = side is not Effect.INCONCLUSIVE
+        return self._known[ends]
 
 
 def _pairs(

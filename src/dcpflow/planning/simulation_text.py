@@ -48,6 +48,8 @@ def to_json(found: Simulated) -> dict[str, Any]:
             for claim in ("core", "evidence")
         },
         "errors": {name: rate.to_json() for name, rate in errors(found).items()},
+        "challengers_started": found.started / found.audits,
+        "pairs_started": found.pairs_started / found.audits,
         "formula": {"no_challenger_recovers": no_challenger_recovers(setup)},
         "run": {
             "seconds": found.seconds,
@@ -94,11 +96,24 @@ def render(found: Simulated) -> str:
             f"{name.replace('_', ' ')}: {rate.value:.6f}, at most {rate.interval[1]:.6f}"
             for name, rate in errors(found).items()
         ),
+        *_started(found),
         f"no challenger recovers, by formula: {_formula(setup)}; registered alpha.recovery {reg.alpha_recovery:g}",
         f"{found.audits_per_minute:,.0f} audits per minute on {found.processes} "
         f"{'process' if found.processes == 1 else 'processes'}",
     ]
     return "\n".join(lines)
+
+
+def _started(found: Simulated) -> list[str]:
+    setup = found.setup
+    return [
+        f"{name} started: {number / found.audits:.2f} of {ends[-1]}, with looks after {', '.join(map(str, ends))}"
+        for name, number, ends in (
+            ("challengers", found.started, setup.looks),
+            ("pairs", found.pairs_started, setup.reg.feedback_looks),
+        )
+        if ends
+    ]
 
 
 def _truth(setup: Setup) -> str:

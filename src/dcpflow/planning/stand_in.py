@@ -160,11 +160,23 @@ def with_transcript(episode: Episode, lines: tuple[dict[str, str], ...]) -> Epis
 # --- the whole audit ---------------------------------------------------------------------------------------
 
 
+def looked_at_once(config: Config) -> Config:
+    """The same configuration with a fixed number of challengers and pairs, all of which are played."""
+    gate3 = config.thresholds.gate3.model_copy(update={"bet": None})
+    return config.model_copy(
+        update={
+            "design": config.design.model_copy(update={"gate2_looks": None, "pair_looks": None}),
+            "thresholds": config.thresholds.model_copy(update={"gate3": gate3}),
+        }
+    )
+
+
 def build(config: Config, counts: Counts, secret: str = "", public_randomness: str = "") -> StandIn:
     """An honest audit whose episodes come to what the counts say.
 
     Args:
-        config: design and thresholds; its task is replaced by the stand-in, which offers one page of the Web.
+        config: design, without several looks, and thresholds; its task is replaced by the stand-in, which offers one
+            page of the Web.
         counts: what episodes come to. Failures, losses and replacements are not played.
         secret: what draws come from.
         public_randomness: as given after registration; empty if none.

@@ -71,6 +71,16 @@ class Counts:
     null_replaced: int = 0
     null_lost: int = 0
 
+    @property
+    def challengers(self) -> int:
+        """Those that were started."""
+        return self.hits + self.failures + self.lost + self.misses
+
+    @property
+    def pairs_started(self) -> int:
+        """Feedback pairs that were started."""
+        return sum(self.pairs) + self.replaced + self.pairs_lost
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
 from urllib.parse import urlsplit
@@ -113,15 +114,16 @@ def _range(info: FieldInfo) -> str:
     if "Mapping" in kind:
         return "a section of plain JSON"
     if "tuple" in kind:
-        return "a list of names"
+        return "a list of whole numbers or null" if "int" in kind else "a list of names"
     if "str" in kind:
         lines = any(getattr(metadata, "pattern", None) == ONE_LINE for metadata in info.metadata)
         return ("one line of text" if lines else "text") + (" or null" if "None" in kind else "")
-    bounds = {name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le") if hasattr(m, name)}
+    bounds = {name: getattr(m, name) for m in info.metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
     noun = "a whole number" if info.annotation is int else "a number"
     low = f"above {bounds['gt']}" if "gt" in bounds else f"from {bounds['ge']}" if "ge" in bounds else ""
-    high = f"up to {bounds['le']}" if "le" in bounds else ""
-    return " ".join(part for part in (noun, low, high) if part)
+    high = f"up to {bounds['le']}" if "le" in bounds else f"and below {bounds['lt']}" if "lt" in bounds else ""
+    words = " ".join(part for part in (noun, low, high) if part)
+    return f"{words} or null" if "lt" in bounds and "None" in kind else words
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -464,6 +466,30 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
         if contradict:
             fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
+    yield from _look_contradictions(config)
+
+
+def _look_contradictions(config: Config) -> Iterator[_Finding]:
+    design, bet = config.design, config.thresholds.gate3.bet
+    for name, stage in (("gate2_looks", "challengers"), ("pair_looks", "pairs")):
+        looks, last = getattr(design, name), getattr(design, stage)
+        rising = looks is None or (all(one < other for one, other in pairwise((0, *looks))) and len(looks) > 1)
+        if looks is not None and not (rising and looks[-1] == last):
+            keys = (f"design.{name}", f"design.{stage}")
+            fault = f"must be two or more numbers that rise from 1 or more to {keys[1]}, {last}"
+            yield Problem(keys[0], _shown(looks), fault, f"write null for one look, after all {stage}"), keys
+    keys = ("design", "thresholds.gate3.bet")
+    if (design.pair_looks is None) != (bet is None):
+        fault = "goes with design.pair_looks: an interval that is looked at more than once is one by betting"
+        yield Problem("thresholds.gate3.bet", _shown(bet), fault, "give both, or write null for both"), keys
+    if design.pair_looks and design.pair_replacements:
+        fault = (
+            "must be 0 with design.pair_looks: a lost pair is left out, and the next ones are looked at all the same"
+        )
+        yield Problem("design.pair_replacements", _shown(design.pair_replacements), fault, "write 0"), ("design",)
+    if design.pair_looks and config.claim.necessity:
+        fault = "needs a fixed number of neutral branches, and design.pair_looks leaves it open"
+        yield Problem("claim.necessity", "true", fault, "write null for design.pair_looks"), ("claim", "design")
 
 
 MAX_PACKET_BYTES: Final = 2**24

@@ -405,6 +405,13 @@ class Design(Section):
         description="Gate 2: attempts without feedback.",
         json_schema_extra={"unit": "episodes"},
     )
+    gate2_looks: tuple[int, ...] | None = Field(
+        None,
+        strict=False,
+        description="Gate 2: after how many challengers the scores are looked at, rising up to `design.challengers`: "
+        "once one has recovered, the later ones are not started. `null` for one look, after all of them.",
+        json_schema_extra={"unit": "episodes"},
+    )
     controls: int = Field(
         45,
         ge=1,
@@ -417,6 +424,13 @@ class Design(Section):
         ge=0,
         le=MAX_SLOTS,
         description="Gate 3: pairs of branches, one with truthful and one with neutral feedback.",
+        json_schema_extra={"unit": "pairs"},
+    )
+    pair_looks: tuple[int, ...] | None = Field(
+        None,
+        strict=False,
+        description="Gate 3: after how many pairs the effect is looked at, rising up to `design.pairs`: once it is "
+        "decided, the later ones are not started. Goes with `thresholds.gate3.bet`; `null` for a fixed number.",
         json_schema_extra={"unit": "pairs"},
     )
     null_pairs: int = Field(
@@ -587,6 +601,14 @@ class Gate3(Section):
         "most half of `delta_evidence`.",
         json_schema_extra={"unit": "as delta_evidence"},
     )
+    bet: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="With `design.pair_looks`: the effect's interval is a confidence sequence by betting, and this is "
+        "the share of the capital that it puts at stake on each pair. `null` for a fixed number of pairs.",
+        json_schema_extra={"unit": "fraction"},
+    )
     rho_placebo: float = Field(
         0.05,
         description="As `gate2.rho`, for neutral branches; read if `claim.necessity` is true.",
@@ -730,10 +752,13 @@ class Config(Section):
         Defaults are filled in, so that writing a default out is no amendment.
         """
         parts = {name: getattr(self, name).model_dump(mode="json") for name in REGISTERED_SECTIONS}
-        # a contract says nothing of what it does without
-        for section, name in (("information", "web"), ("agent", "program"), ("agent", "model")):
-            if parts[section][name] is None:
-                del parts[section][name]
+        # a registration says nothing of what it does without
+        for holder, name in (
+            *((parts["information"], "web"), (parts["agent"], "program"), (parts["agent"], "model")),
+            *((parts["design"], "gate2_looks"), (parts["design"], "pair_looks"), (parts["thresholds"]["gate3"], "bet")),
+        ):
+            if holder[name] is None:
+                del holder[name]
         return parts
 
     def in_place_of(self, stratum: str) -> dict[str, Any]:
@@ -751,7 +776,7 @@ class Config(Section):
     def of_stratum(self, stratum: str) -> Config:
         """The configuration that a stratum's challengers run under."""
         own, challengers = self.in_place_of(stratum), self.strata[stratum].challengers
-        own["design"] |= {"stratum": stratum, "challengers": challengers}
+        own["design"] |= {"stratum": stratum, "challengers": challengers, "gate2_looks": None}
         return Config.model_validate(own)
 
     def registered_strata(self) -> dict[str, dict[str, Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dcpflow.protocol.betting import betting_interval
 from dcpflow.protocol.faults import Fault
 from dcpflow.protocol.intervals import Interval, interval
-from dcpflow.protocol.model import Branch, Check, Effect, Gate3Evidence, ScoredArtifact
+from dcpflow.protocol.model import Branch, Check, Effect, FeedbackPair, Gate3Evidence, ScoredArtifact
 from dcpflow.protocol.null_calibration import NullResult
 from dcpflow.protocol.pairs import (
     ArmRates,
@@ -21,7 +22,7 @@ from dcpflow.protocol.pairs import (
     replaced_pair,
     unresolved_pair,
 )
-from dcpflow.protocol.registration import BINARY, Registration
+from dcpflow.protocol.registration import BETTING_SEQUENCE, BINARY, Registration
 from dcpflow.protocol.replacements import Ledger
 
 
@@ -75,25 +76,20 @@ def evaluate_effect(
         null: The null calibration.
     """
 
-    def utility(branch: Branch) -> Utility:
-        if reg.feedback_estimand == BINARY:
-            return binary_utility(reg, branch, claimed)
-        return continuous_utility(branch, reg.worst_utility, scores_required=True)
-
     replaced = set(ledger.replaced)
     complete = _design_complete(evidence)
     rows = tuple(
         replaced_pair(pair)
         if index in replaced
-        else (analyse_pair(pair, utility) if complete else unresolved_pair(pair, "the design is not complete"))
+        else (paired_result(reg, pair, claimed) if complete else unresolved_pair(pair, "the design is not complete"))
         for index, pair in enumerate(evidence.pairs)
     )
     values = [row.difference for row in rows if row.difference is not None]
-    unresolved = _unresolved(reg, rows, len(values)) if complete else len(ledger.terminal)
+    difference = effect_interval(reg, values)
+    unresolved = _unresolved(reg, rows, difference) if complete else len(ledger.terminal)
     terminal = [evidence.pairs[index] for index in ledger.terminal]
     rates = arm_rates(evidence.pairs, terminal, whole_pairs=True)
     health = tuple(_health_faults(reg, rates))
-    difference = interval(reg.feedback_interval_method, values, 1.0 - reg.alpha_evidence)
     effect, rule, reason = _decide(reg, difference, health, null, unresolved)
     return EffectResult(
         effect=effect,
@@ -110,15 +106,51 @@ def evaluate_effect(
     )
 
 
+def paired_result(reg: Registration, pair: FeedbackPair, claimed: ScoredArtifact) -> PairResult:
+    """What one feedback pair came to (G3.5 to G3.8)."""
+
+    def utility(branch: Branch) -> Utility:
+        if reg.feedback_estimand == BINARY:
+            return binary_utility(reg, branch, claimed)
+        return continuous_utility(branch, reg.worst_utility, scores_required=True)
+
+    return analyse_pair(pair, utility)
+
+
+def effect_interval(reg: Registration, values: Sequence[float]) -> Interval:
+    """The interval of truthful minus neutral, of the registered method."""
+    coverage = 1.0 - reg.alpha_evidence
+    if reg.feedback_interval_method == BETTING_SEQUENCE:
+        return betting_interval(values, coverage, reg.bet)
+    return interval(reg.feedback_interval_method, values, coverage)
+
+
+def effect_side(reg: Registration, difference: Interval) -> Effect:
+    """On which side of the registered effect the interval lies, the null band taken off (G3.19)."""
+    if difference.lower - reg.delta_null >= reg.delta_evidence:
+        return Effect.SUPPORTED
+    if difference.upper + reg.delta_null < reg.delta_evidence:
+        return Effect.NOT_SUPPORTED
+    return Effect.INCONCLUSIVE
+
+
 def _design_complete(evidence: Gate3Evidence) -> bool:
     """G3.9, first half: without a complete design no pair is analysed."""
     return evidence.design_checks_pass and evidence.stopping_rule_pass and evidence.registered_pairs_complete
 
 
-def _unresolved(reg: Registration, rows: tuple[PairResult, ...], analysed: int) -> int:
-    """G3.9, second half: unresolved pairs, and one more if the registered number of differences is missed."""
+def _unresolved(reg: Registration, rows: tuple[PairResult, ...], difference: Interval) -> int:
+    """G3.9, second half: unresolved pairs, and one more if the registered number of differences is missed.
+
+    Where the effect is looked at more than once, it may end at a registered look that decides it, and at the last.
+    Pairs that were lost are then no differences: none of them was lost by what an agent did.
+    """
     unresolved = sum(row.status is PairStatus.UNRESOLVED for row in rows)
-    return unresolved + (analysed != reg.feedback_pairs)
+    if not reg.feedback_looks:
+        return unresolved + (difference.n != reg.feedback_pairs)
+    decided = effect_side(reg, difference) is not Effect.INCONCLUSIVE
+    ended = len(rows) == reg.feedback_pairs or (decided and len(rows) in reg.feedback_looks)
+    return unresolved + (not ended)
 
 
 def _health_faults(reg: Registration, rates: ArmRates) -> Iterator[Fault]:
@@ -165,8 +197,4 @@ def _decide(
     # G3.19
     low, high = difference.lower - reg.delta_null, difference.upper + reg.delta_null
     words = f"[{low:.6f}, {high:.6f}] with the null band, against {reg.delta_evidence}"
-    if low >= reg.delta_evidence:
-        return Effect.SUPPORTED, "G3.19", words
-    if high < reg.delta_evidence:
-        return Effect.NOT_SUPPORTED, "G3.19", words
-    return Effect.INCONCLUSIVE, "G3.19", words
+    return effect_side(reg, difference), "G3.19", words

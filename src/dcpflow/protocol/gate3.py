@@ -61,10 +61,10 @@ def evaluate_gate3(
 
 
 def feedback_ledger(reg: Registration, evidence: Gate3Evidence) -> Ledger:
-    """The replacement ledger of the feedback pairs."""
+    """The replacement ledger of the feedback pairs; where their number is left open, of those that were started."""
     return read_ledger(
         evidence.pairs,
-        registered=reg.feedback_pairs,
+        registered=len(evidence.pairs) if reg.feedback_looks else reg.feedback_pairs,
         most_replacements=reg.max_feedback_replacements,
         policy=reg.replacement_policy,
         place="pairs",

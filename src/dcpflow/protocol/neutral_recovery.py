@@ -104,6 +104,8 @@ def evaluate_neutral(
         recovery, reason = Recovery.RECOVERED, f"neutral branches that recovered the outcome: {hits}"
     elif terminal is None:
         recovery, reason = Recovery.INCONCLUSIVE, "the neutral records are not clean"
+    elif reg.feedback_looks:
+        recovery, reason = Recovery.INCONCLUSIVE, "their number depends on what they came to, so they bound nothing"
     else:
         recovery, reason = terminal.recovery, terminal.reason
         if recovery is Recovery.NOT_RECOVERED_WITHIN_SCOPE and blocking(faults, Stake.EVIDENCE):

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from dcpflow.protocol.registration import (
+    BETTING_SEQUENCE,
     FEEDBACK_METHODS,
     LINEAGE_PREFIX,
     NO_REPLACEMENT,
@@ -68,6 +69,8 @@ FIXED_FIELDS: Final = frozenset(
     {
         "utility_mapping",
         "feedback_interval_method",
+        "feedback_looks",
+        "bet",
         "null_interval_method",
         "replacement_policy",
         "checkpoint_scope",
@@ -110,11 +113,16 @@ def to_registration(
     values: dict[str, Any] = {name: value_at(config, key) for name, key in KEY_OF_FIELD.items()}
     values.update(computed)
     estimand = config.thresholds.gate3.estimand
+    # a registration leaves both out where the number of pairs is fixed
+    looks, bet = vars(config.design).get("pair_looks"), vars(config.thresholds.gate3).get("bet")
+    looked = bool(looks and bet)
     replaces = config.design.pair_replacements or config.design.null_pair_replacements
     return Registration(
         **values,
         utility_mapping=UTILITY_MAPPINGS[estimand],
-        feedback_interval_method=FEEDBACK_METHODS[estimand],
+        feedback_interval_method=BETTING_SEQUENCE if looked else FEEDBACK_METHODS[estimand],
+        feedback_looks=tuple(looks) if looked else (),
+        bet=bet if looked else 0.0,
         null_interval_method=FEEDBACK_METHODS[estimand],
         replacement_policy=TRANSPORT_REPLACEMENT if replaces else NO_REPLACEMENT,
         checkpoint_scope=checkpoint_scope,

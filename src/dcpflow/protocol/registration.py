@@ -19,6 +19,7 @@ EXHAUSTIVE_FINITE_SET: Final = "exhaustive_finite_set"
 EMPIRICAL_BERNSTEIN: Final = "bounded_empirical_bernstein"
 FINITE_SET_EXACT: Final = "finite_set_exact"
 PAIRED_BINARY_EXACT: Final = "paired_binary_exact"
+BETTING_SEQUENCE: Final = "betting_sequence"
 CONTINUOUS: Final = "continuous"
 BINARY: Final = "binary"
 UNIT_INTERVAL: Final = "normalized_unit_interval_v1"
@@ -95,7 +96,10 @@ class Registration:
         feedback_interval_method: Of the effect.
         null_inference_scope: Of the null calibration.
         null_interval_method: Of the null calibration.
-        feedback_pairs: Number of feedback pairs that are analysed.
+        feedback_pairs: Number of feedback pairs that are analysed; the most where there are looks.
+        feedback_looks: After how many pairs the effect is looked at, beyond the reference: it ends once it is decided.
+            Empty for a fixed number of pairs.
+        bet: Of the betting sequence that goes with looks; 0 without.
         null_pairs: Number of null pairs that are analysed.
         replacement_policy: ``none``, or replacement of pairs that failed in transport before any action.
         max_feedback_replacements: Most replaced feedback pairs.
@@ -177,6 +181,8 @@ class Registration:
     null_inference_scope: str = SAMPLED_POPULATION
     null_interval_method: str = EMPIRICAL_BERNSTEIN
     feedback_pairs: int = 2
+    feedback_looks: tuple[int, ...] = ()
+    bet: float = 0.0
     null_pairs: int = 2
     replacement_policy: str = NO_REPLACEMENT
     max_feedback_replacements: int = 0
@@ -408,15 +414,16 @@ def _effect(reg: Registration) -> Iterator[Violation]:
     cap = _within(0, RHO_CAP, open_low=True)
     yield from _check(reg, "R12", ("rho_neutral",), cap, f"above 0 and at most {RHO_CAP}")
     yield from _check(reg, "R12", ("worst_utility",), _within(0, 0), "exactly 0")
+    stake, allowed = (0, "exactly 0 without looks") if not reg.feedback_looks else (1, "above 0 and below 1")
+    yield from _check(reg, "R13", ("bet",), _within(0, stake, open_low=stake > 0, open_high=stake > 0), allowed)
     estimands = _one_of(*UTILITY_MAPPINGS)
     yield from _check(reg, "R13", ("feedback_estimand",), estimands, "continuous or binary")
     if estimands(reg.feedback_estimand):
         mapping, method = UTILITY_MAPPINGS[reg.feedback_estimand], FEEDBACK_METHODS[reg.feedback_estimand]
         yield from _check(reg, "R13", ("utility_mapping",), _one_of(mapping), f"{mapping} for {reg.feedback_estimand}")
-        scopes, methods = (
-            ("feedback_inference_scope", "null_inference_scope"),
-            ("feedback_interval_method", "null_interval_method"),
-        )
+        scopes = ("feedback_inference_scope", "null_inference_scope")
+        # a number of pairs that is not fixed takes an interval that holds at every look
+        looked = (("feedback_interval_method", BETTING_SEQUENCE if reg.feedback_looks else method),)
         yield from _check(
             reg,
             "R13",
@@ -424,7 +431,8 @@ def _effect(reg: Registration) -> Iterator[Violation]:
             _one_of(SAMPLED_POPULATION),
             f"{SAMPLED_POPULATION}: pairs are always a sample",
         )
-        yield from _check(reg, "R13", methods, _one_of(method), f"{method} for {reg.feedback_estimand}")
+        for key, required in (*looked, ("null_interval_method", method)):
+            yield from _check(reg, "R13", (key,), _one_of(required), f"{required} for {reg.feedback_estimand}")
 
 
 def _pair_numbers(reg: Registration) -> Iterator[Violation]:

@@ -67,8 +67,12 @@ class Layout:
         return self.root / "target" / "packet.json"
 
     def scores(self, stage: str) -> Path:
-        """The scores of one phase: ``target``, ``challengers``, ``controls`` or ``pairs``, or of a stratum."""
+        """The scores of one phase, by its name in :func:`dcpflow.records.plan.phases`, or of a stratum by its place."""
         return self.root / "scores" / f"{stage}.json"
+
+    def look(self, phase: str) -> Path:
+        """What the look came to that is scored in a phase, where several are registered."""
+        return self.root / "looks" / f"{phase}.json"
 
     @property
     def evidence(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from dcpflow.records.canonical import digest_of
@@ -61,6 +62,66 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "pairs": ("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls"),
 }
 """The stages that are scored together, once all of their episodes are committed."""
+
+CHALLENGERS, PAIRS = "challengers", "pairs"
+LOOKS = {CHALLENGERS: "gate2_looks", PAIRS: "pair_looks"}
+"""Stages that may be looked at more than once, with the key of the registered design that says when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What is scored together.
+
+    Attributes:
+        stages: its stages.
+        slots: the slots of a look; None for all slots of the stages.
+    """
+
+    stages: tuple[str, ...]
+    slots: range | None = None
+
+    @property
+    def of_gate3(self) -> bool:
+        """Whether its stages belong to the feedback experiment."""
+        return set(self.stages) <= set(PHASES[PAIRS])
+
+    def holds(self, key: EpisodeKey) -> bool:
+        """Whether an episode is scored in it."""
+        return key.stage in self.stages and (self.slots is None or key.slot in self.slots)
+
+
+def looks(design: Mapping[str, Any], stage: str) -> list[range]:
+    """The slots of a stage, look by look; one look where no more are registered."""
+    ends = design.get(LOOKS[stage]) or [slots(stage, design)]
+    return [range(first + 1, last + 1) for first, last in pairwise([0, *ends])]
+
+
+def look_phase(stage: str, look: int) -> str:
+    """The phase in which a look is scored, where several are registered; ``look`` counts from 1."""
+    return f"{stage}-{look}"
+
+
+def of_look(phase: str) -> tuple[str, int] | None:
+    """Stage and number of the look that is scored in a phase; None for a phase without looks."""
+    stage, _, look = phase.partition("-")
+    return (stage, int(look)) if look else None
+
+
+def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
+    """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own.
+
+    What is scored together with pairs, which are looked at more than once, is a phase of its own then: ``null_pairs``.
+    """
+    found: dict[str, Phase] = {}
+    for name, stages in PHASES.items():
+        if name in LOOKS and design.get(LOOKS[name]):
+            for number, within in enumerate(looks(design, name), 1):
+                found[look_phase(name, number)] = Phase((name,), within)
+            if others := tuple(stage for stage in stages if stage != name):
+                found["null_pairs"] = Phase(others)
+        else:
+            found[name] = Phase(stages)
+    return found
 
 
 def place(stage: str, stratum: str) -> str:

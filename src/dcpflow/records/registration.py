@@ -152,7 +152,9 @@ def of_stratum(registered: Registered, name: str) -> Registered:
         EvidenceError: the registered contract is not the one that agent and limits give.
     """
     stratum = registered.strata[name]
-    design = {**registered.config("design"), "stratum": name, "challengers": stratum["config"]["challengers"]}
+    own = {"stratum": name, "challengers": stratum["config"]["challengers"]}
+    # the looks are at the challengers that decide; a stratum is looked at once
+    design = {key: value for key, value in registered.config("design").items() if key != "gate2_looks"} | own
     parts = {**_in_place(registered.parts, stratum), "design": {"config": design}}
     digest = contract_digest(parts)
     if digest != stratum["contract"]:

@@ -18,15 +18,20 @@ def write(path: Path, schema: str, body: dict[str, Any], mode: int = 0o644) -> s
         body: the content; no time, host, core count or batch number may stand in it.
         mode: the file's permissions.
     """
-    digest = canonical.digest_of({"schema": schema, "body": body})
-    files.write_atomic(path, canonical.encode({"schema": schema, "digest": digest, "body": body}) + b"\n", mode)
-    return digest
+    found = digest(schema, body)
+    files.write_atomic(path, canonical.encode({"schema": schema, "digest": found, "body": body}) + b"\n", mode)
+    return found
+
+
+def digest(schema: str, body: dict[str, Any]) -> str:
+    """The digest that a stage file with this body carries."""
+    return canonical.digest_of({"schema": schema, "body": body})
 
 
 def _digest(schema: str, body: dict[str, Any]) -> str:
     """Of a body that was read; empty, which no file carries, where it has no canonical form."""
     try:
-        return canonical.digest_of({"schema": schema, "body": body})
+        return digest(schema, body)
     except ValueError:
         return ""
 

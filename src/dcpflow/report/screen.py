@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +109,26 @@ def _gate2(gate: Mapping[str, Any], controls: Mapping[str, Any]) -> list[str]:
         f"          recovery probability at most {number(gate['recovery_upper_bound'])} (registered {gate['rho']:g})"
         + (f"; without the failed {number(without_failed)}" if seats["model_failures"] else "")
         + (f"; recovered by {', '.join(gate['witnesses'][:3])}" if gate["witnesses"] else ""),
+        *(f"          {words}" for words in looked(gate, "challengers")),
         *_campaign(gate.get("campaign")),
         *(f"          not adequate: {reason}" for reason in gate["adequacy"]),
         f"Controls  {controls['successes']} of {controls['trials']}; recall at least "
         f"{number(controls['recall_lower_bound'])} (registered {controls['recall_min']:g})",
     ]
+
+
+def looked(gate: Mapping[str, Any], stage: str) -> list[str]:
+    """How often challengers or pairs were looked at, and what that has saved; nothing where that was done once."""
+    found = gate.get("looks")
+    if not found:
+        return []
+    ends = [str(end) for end in accumulate(look[stage] for look in found)]
+    ended = next((end for end, look in zip(ends, found, strict=True) if look["ends"]), None)
+    words = f"looked at after {', '.join(ends[:-1])} and {ends[-1]} {stage}: "
+    what = "a recovery" if stage == "challengers" else "the effect was decided"
+    if ended is None:
+        return [f"{words}{'no look had a recovery' if stage == 'challengers' else 'no look decided the effect'}"]
+    return [f"{words}{what} by {ended}, {gate['not_started']} not started, outside of all counts"]
 
 
 def _campaign(campaign: Mapping[str, Any] | None) -> list[str]:
@@ -140,6 +156,7 @@ def _gate3(gate: Mapping[str, Any]) -> list[str]:
         f"pairs ({pairs['registered']} registered), checkpoint {gate['checkpoint_scope']}",
         f"          effect {number(effect['mean'])} in {interval(effect)}; less the null band: "
         f"{number(gate['margin'])} (registered {gate['delta_evidence']:g})",
+        *(f"          {words}" for words in looked(gate, "pairs")),
         f"          null study {null['pairs']} pairs, {number(null['mean'])} in {interval(null)} "
         f"(band {gate['delta_sham']:g})",
     ]

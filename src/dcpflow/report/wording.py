@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dcpflow.records import canonical
 from dcpflow.report.material import Material
-from dcpflow.report.screen import interval, number, plain
+from dcpflow.report.screen import interval, looked, number, plain
 
 SCOPE: Final = "scope: this agent, this budget, this information"
 EXERCISE: Final = "exercise, not a discovery"
@@ -231,6 +231,7 @@ def _gate2(material: Material) -> Answer:
         f"{number(gate['best_score'])}.",
         f"{seats['started']} were started: {seats['model_failures']} failed, {seats['violations']} broke the contract, "
         f"{seats['infrastructure']} were lost, {number(seats['unresolved'])} are unresolved.",
+        *(f"Scores were {words}." for words in looked(gate, "challengers")),
     ]
     if gate["witnesses"]:
         lines.append(f"Recovered by {_witnesses(material)}.")
@@ -267,6 +268,10 @@ def _gate3(material: Material) -> Answer:
         f"{number(gate['margin'])}; registered: at least {gate['delta_evidence']:g}.",
         f"Where neither channel can inform, the difference is {number(null['mean'])} in {interval(null)} over "
         f"{null['pairs']} null pairs{_confidence(material, 'sham')}; registered band: {gate['delta_sham']:g}.",
+        *(
+            f"Scores were {words}; the interval is by betting and holds at all looks."
+            for words in looked(gate, "pairs")
+        ),
     ]
     if verdict["status"] != "certified":
         lines.append(f"Evidence is {status(verdict)}: {bounded(verdict['reason'], LONG)}.")

@@ -8,22 +8,40 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.episodes.episode import Laboratory, check_draw, settle
-from dcpflow.records import canonical, plan, receipts
+from dcpflow.records import canonical, looks, plan, receipts
 from dcpflow.records import checkpoint as recorded_checkpoint
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages import packet
 from dcpflow.stages.laboratory import Job
 
 
-def run_slots(job: Job, stage: str, first: int, last: int, output: Path, stratum: str = "") -> None:
+def run_slots(
+    job: Job, stage: str, first: int, last: int, output: Path, stratum: str = "", after: Path | None = None
+) -> None:
     """Run the slots first to last of a stage (those that stand already are only listed), then write the receipt.
 
     Both arms of a pair run here, one after the other, in their drawn order. Challengers of a stratum that was
     registered beside those that decide run under its own contract.
+
+    Args:
+        job: the job.
+        stage: the stage.
+        first: first slot.
+        last: last slot.
+        output: the receipt's file.
+        stratum: challenger stratum, else empty.
+        after: the look that these slots follow, if any. Where that was the end, none of them is started, and the
+            receipt says so.
     """
     if stratum in job.registration.strata:
         job = job.of(stratum)
     job, seal = _sealed_before(job, stage)
+    if after is not None:
+        look = looks.read(after, job.contract.digest)
+        seal = look["scores"]
+        if look["ended"]:
+            receipts.write(output, job.contract.digest, [], note={"not_started": seal})
+            return
     records = []
     for slot in range(first, last + 1):
         drawn = plan.draw(job.draws, stage, slot)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dcpflow.evidence import folder
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import plan, public
 from dcpflow.records.draws import Draws
-from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.stages import replay
 from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
@@ -69,18 +70,38 @@ def _drawn_order(draws: Draws, phase: str, seen: AuditView) -> bool:
 
 
 def _unlisted(job: Job, seen: AuditView) -> list[str]:
-    """Started attempts of registered slots that no receipt lists, and registered slots without an episode."""
+    """Started attempts of registered slots that no receipt lists, and registered slots without an episode.
+
+    Slots of later looks may have none: whether they had to follows from the thresholds, when it is decided.
+    """
     design = seen.registered.config("design")
     listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
     found = []
     for path in sorted(job.store.root.glob("*/*/*/*")):
         kind, slot, arm, attempt = path.parts[-4:]
         key = EpisodeKey(kind, int(slot), arm)
-        if kind in plan.STAGES and key.slot <= plan.slots(kind, design) and (key, int(attempt)) not in listed:
+        if kind not in plan.STAGES or key.slot > plan.slots(kind, design) or (key, int(attempt)) in listed:
+            continue
+        if not (_in_a_later_look(key, design) and _of_another_registration(job, seen, key, int(attempt))):
             found.append(f"{key}, attempt {attempt}")
     recorded = {key for key, _ in listed}
-    for stage in (stage for phase in seen.scores for stage in plan.PHASES[phase]):
+    phases = plan.phases(design)
+    for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
-            registered = [key for slot in range(1, plan.slots(stage, design) + 1) for key in plan.keys(stage, slot)]
+            slots = plan.looks(design, stage)[0] if stage in plan.LOOKS else range(1, plan.slots(stage, design) + 1)
+            registered = [key for slot in slots for key in plan.keys(stage, slot)]
             found += [f"{key}, which has no episode" for key in registered if key not in recorded]
     return found
+
+
+def _in_a_later_look(key: EpisodeKey, design: Mapping[str, Any]) -> bool:
+    return key.stage in plan.LOOKS and key.slot not in plan.looks(design, key.stage)[0]
+
+
+def _of_another_registration(job: Job, seen: AuditView, key: EpisodeKey, attempt: int) -> bool:
+    """Whether it was run under an amended registration, by whose thresholds the look before was not the end."""
+    data = job.store.committed(key, attempt)
+    if data is None:
+        return False
+    record = EpisodeRecord.from_bytes(data, f"the record of {key}")
+    return record.registration != seen.registered.digest

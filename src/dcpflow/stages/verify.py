@@ -59,7 +59,8 @@ def score_again(job: Job, phase: str, view: AuditView) -> None:
             for r in rows
         }
 
-    records = [episode.record for episode in view.of(*plan.PHASES[phase])]
+    holds = plan.phases(view.registered.config("design"))[phase].holds
+    records = [episode.record for episode in view.episodes if holds(episode.key)]
     expected, found = known(scored(job, phase, records, workers=os.cpu_count() or 1)), known(view.scores[phase])
     path = job.layout.scores(plan.place(phase, job.stratum))
     remedy = f"To score again: rm -f '{path}' and run snakemake again"

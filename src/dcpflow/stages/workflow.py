@@ -13,6 +13,7 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
 from dcpflow.protocol.config import Config, load
 from dcpflow.records import canonical, plan, receipts, sources
+from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
 from dcpflow.stages import spending
@@ -74,12 +75,16 @@ class Workflow:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that this audit runs."""
-        return tuple(stage for phase in self.phases for stage in plan.PHASES[phase])
+        return tuple(dict.fromkeys(stage for phase in self.phases for stage in self._phases[phase].stages))
 
     @property
     def phases(self) -> tuple[str, ...]:
         """The phases that are scored."""
-        return tuple(phase for phase in plan.PHASES if phase != "pairs" or self.has_gate3)
+        return tuple(name for name, phase in self._phases.items() if self.has_gate3 or not phase.of_gate3)
+
+    @property
+    def _phases(self) -> dict[str, plan.Phase]:
+        return plan.phases(self.parts["design"])
 
     @cached_property
     def strata(self) -> dict[str, Workflow]:
@@ -102,15 +107,34 @@ class Workflow:
 
     def receipts(self, stage: str) -> list[str]:
         """The receipts of a stage."""
-        count, size = self.count(stage), self.batch_size(stage)
-        return [
-            f"{self.folder(stage)}/{receipts.file_name(first, min(first + size - 1, count))}"
-            for first in range(1, count + 1, size)
-        ]
+        if stage in plan.LOOKS:
+            looks = plan.looks(self.parts["design"], stage)
+            return [path for number in range(1, len(looks) + 1) for path in self.look_receipts(stage, number)]
+        return self._batches(self.folder(stage), stage, range(1, self.count(stage) + 1))
+
+    def look_receipts(self, stage: str, look: int) -> list[str]:
+        """The receipts of one look, by its number; those of later looks lie in folders of their own."""
+        folder = self.folder(stage) + (f"/look-{look}" if look > 1 else "")
+        return self._batches(folder, stage, plan.looks(self.parts["design"], stage)[look - 1])
+
+    def _batches(self, folder: str, stage: str, slots: range) -> list[str]:
+        size, last = self.batch_size(stage), slots.stop - 1
+        return [f"{folder}/{receipts.file_name(first, min(first + size - 1, last))}" for first in slots[::size]]
 
     def phase_receipts(self, phase: str) -> list[str]:
         """The receipts of all stages that are scored together."""
-        return [path for stage in plan.PHASES[phase] for path in self.receipts(stage)]
+        if look := plan.of_look(phase):
+            return self.look_receipts(*look)
+        stages = self._phases[phase].stages if phase in self._phases else plan.PHASES.get(phase, ())
+        return [path for stage in stages for path in self.receipts(stage)]
+
+    def look(self, stage: str, number: int) -> str:
+        """The file that says what a look came to."""
+        return str(Layout(Path(self.results)).look(plan.look_phase(stage, number)))
+
+    def seen_by(self, stage: str, look: int) -> list[str]:
+        """The phases whose scores are read at a look, by its number."""
+        return ["target", *(plan.look_phase(stage, number) for number in range(1, look + 1))]
 
     @property
     def packet(self) -> list[str]:
@@ -125,7 +149,11 @@ class Workflow:
     @property
     def score_files(self) -> list[str]:
         """The score file of every phase."""
-        return [f"{self.results}/scores/{phase}.json" for phase in self.phases]
+        return [self.score_file(phase) for phase in self.phases]
+
+    def score_file(self, phase: str) -> str:
+        """The score file of a phase."""
+        return f"{self.results}/scores/{phase}.json"
 
     @property
     def replays(self) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.unit.planning.conftest import GOOD
 from tests.unit.planning.test_simulation import agrees
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import cheats, cheats_text, moves
+from dcpflow.planning import cheats, cheats_text, moves, simulation, stand_in
 from dcpflow.planning.cheats import NOT_DETECTABLE, Noticed
+from dcpflow.planning.plan import altered
+from dcpflow.planning.simulation import Truth
 from dcpflow.planning.stand_in import StandIn
 from dcpflow.protocol.model import Status
 
@@ -137,3 +140,11 @@ def test_an_interval_that_one_unit_cannot_bound_is_refused(config: Config, setup
     sampled = replace(setup, reg=replace(setup.reg, interval_method="bounded_empirical_bernstein"))
     with pytest.raises(UsageError, match="one exact sealed unit"):
         next(cheats.play(config, sampled, 1))
+
+
+def test_an_audit_in_several_looks_is_played_as_one(config: Config) -> None:
+    looks = {"design.gate2_looks": [32, 96], "design.pair_looks": [15, 30], "design.pair_replacements": 0}
+    once = stand_in.looked_at_once(altered(config, looks | {"thresholds.gate3.bet": 0.9}))
+    assert simulation.setup(once, Truth(), "lineage_prefix").reg.feedback_looks == ()
+    outcome = stand_in.build(once, GOOD, "secret").decided()
+    assert (outcome.decision.core.status, outcome.decision.evidence.status) == ("certified", "certified")

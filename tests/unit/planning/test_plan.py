@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ import yaml
 from tests.conftest import ROOT
 
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.planning import costs, exact, plan_text
+from dcpflow.planning import costs, exact, looks, plan_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.fragment import fragment, settings
+from dcpflow.planning.pair_looks import ended
 from dcpflow.planning.plan import Guess, altered, plan
 from dcpflow.protocol.config import load
+from dcpflow.protocol.feedback_effect import effect_interval, effect_side
 from dcpflow.protocol.intervals import paired_binary_exact, success_lower_bound
 from dcpflow.protocol.registered import to_registration
 from dcpflow.protocol.registration import registration_violations
@@ -222,3 +225,71 @@ def test_the_table_and_json_say_the_same(config: Config) -> None:
     found = json.loads(json.dumps(made.to_json(), allow_nan=False))
     assert found["truthful_needed"] == 28
     assert found["endings"]["core_certified"] == made.endings.core_certified
+
+
+# --- several looks at the challengers ----------------------------------------------------------------------
+
+
+def test_the_expected_challengers_are_those_of_all_first_hits() -> None:
+    """Against the sum over the place of the first recovery."""
+    p, ends = 0.03, (10, 25, 40)
+    first = [(1 - p) ** (n - 1) * p for n in range(1, 41)]
+    by_hand = sum(chance * next(end for end in ends if n <= end) for n, chance in enumerate(first, 1))
+    assert looks.expected(ends, p) == pytest.approx(by_hand + 40 * (1 - p) ** 40)
+    assert looks.expected(ends, 0.0) == 40
+    assert looks.expected(ends, 1.0) == 10
+    assert looks.expected((40,), p) == 40
+
+
+def test_looks_are_planned_at_the_registered_shares_or_in_equal_steps(config: Config) -> None:
+    registered = altered(config, {"design.gate2_looks": [24, 96]})
+    made = plan(registered, Guess(Rates(recovery=0.02, loss=0.05)))
+    assert made.looks == (math.ceil(made.challengers / 4), made.challengers)
+    assert made.expected == looks.expected(made.looks, 0.02 * 0.95) < made.challengers
+    equal = plan(config, Guess(counts={"challengers": 96}, looks=3))
+    assert equal.looks == (32, 64, 96)
+    pasted = settings(equal)
+    assert pasted["design"]["gate2_looks"] == [32, 64, 96]
+    assert "gate2_looks" not in settings(plan(config, Guess()))["design"]
+
+
+def test_the_sums_over_looks_at_pairs_are_those_over_all_experiments(config: Config) -> None:
+    """Against every sequence of six pairs."""
+    values = {
+        "design.pairs": 6,
+        "design.pair_looks": [2, 4, 6],
+        "design.pair_replacements": 0,
+        "thresholds.gate3.bet": 0.9,
+    }
+    margins = {"thresholds.gate3.delta_evidence": 0.02, "thresholds.gate3.delta_sham": 0.01}
+    reg = replace(to_registration(altered(config, values | margins)), alpha_evidence=0.3)
+    chances = {1: 0.7, 0: 0.2, -1: 0.1}
+    expected = supported = opposed = 0.0
+    for sequence in itertools.product(chances, repeat=6):
+        chance = math.prod(chances[value] for value in sequence)
+        for end in (2, 4, 6):
+            side = effect_side(reg, effect_interval(reg, sequence[:end]))
+            if end == 6 or side != "inconclusive":
+                expected += chance * end
+                supported += chance * (side == "supported")
+                opposed += chance * (side == "not_supported")
+                break
+    found = ended(reg, 0.7, 0.1, 0.0)
+    assert (found.expected, found.supported, found.opposed) == pytest.approx((expected, supported, opposed))
+    assert 2 < expected < 6 and supported and opposed
+
+
+def test_a_plan_of_looks_at_pairs_says_what_they_save(config: Config) -> None:
+    values = {"design.pair_looks": [15, 20, 25, 30], "design.pair_replacements": 0, "thresholds.gate3.bet": 0.9}
+    looked = altered(config, values)
+    made = plan(looked, EXPECTED)
+    assert made.pairs == 30 and made.pair_replacements == 0
+    assert made.pairs_ended is not None and made.pairs_ended.expected < 30
+    assert made.endings.evidence_certified is None
+    assert "are started on average" in plan_text.render(
+        made, EXPECTED, costs.cost(made.episodes, costs.Price({}, None, None), 1)
+    )
+    pasted = settings(made)
+    assert pasted["design"]["pair_looks"] == [15, 20, 25, 30]
+    assert pasted["thresholds"]["gate3"]["bet"] == 0.9
+    assert plan(config, EXPECTED).pairs_ended is None

@@ -11,12 +11,14 @@ import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import simulation, simulation_text
+from dcpflow.planning import exact, looks, simulation, simulation_text
 from dcpflow.planning.endings import Rates, endings
+from dcpflow.planning.pair_looks import ended
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
 from dcpflow.planning.synthetic import Counts, Synthesis
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
+from dcpflow.protocol.registration import BETTING_SEQUENCE
 
 MIXED = Rates(0.002, 0.97, 0.95, 0.02, 0.99, 0.98, failure=0.03, loss=0.01)
 
@@ -229,7 +231,100 @@ def test_json_depends_on_the_machine_under_one_key_alone(setup: Setup) -> None:
 
 
 def test_a_claim_that_is_true_can_be_refuted_falsely_and_not_certified_falsely(setup: Setup) -> None:
-    found = Simulated(of(setup, Truth()), 1, 0, Counter(), 0, 1.0, 1)
+    found = Simulated(of(setup, Truth()), 1, 0, Counter(), 96, 30, 0, 1.0, 1)
     assert set(simulation_text.errors(found)) == {"core_false_refutation", "evidence_false_refutation"}
     weak = replace(found, setup=of(setup, Truth(Rates(recovery=0.05, truthful=0.3))))
     assert set(simulation_text.errors(weak)) == {"core_false_certification", "evidence_false_certification"}
+
+
+# --- several looks at the challengers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_looks_save_challengers_and_move_no_level(setup: Setup, loss: float) -> None:
+    """The claim is false: as many audits are without a hit as with one look, and start as many as the plan says."""
+    truth = Truth(Rates(recovery=0.05, loss=loss))
+    staged = simulate(replace(of(setup, truth), looks=(32, 64, 96)), 5_000)
+    unhit, formula = staged.audits - staged.rate("core", "refuted").count, no_challenger_recovers(staged.setup)
+    low, high = (bound(unhit, staged.audits, 1e-4) for bound in (success_lower_bound, success_upper_bound))
+    assert low <= formula <= high
+    assert success_lower_bound(staged.rate("core", "certified").count, 5_000, 1e-4) <= setup.reg.alpha_recovery
+    expected = looks.expected((32, 64, 96), 0.05 * (1.0 - loss))
+    # four standard errors of a mean of numbers between 32 and 96
+    assert abs(staged.started / staged.audits - expected) < 4 * 32 / staged.audits**0.5
+    assert "challengers started" in simulation_text.render(staged)
+
+
+def test_one_look_after_all_is_what_no_look_is(setup: Setup) -> None:
+    truth = Truth(MIXED)
+    assert simulate(of(setup, truth), 600).endings == simulate(replace(of(setup, truth), looks=(96,)), 600).endings
+
+
+def test_noise_beside_looks_is_refused(setup: Setup) -> None:
+    with pytest.raises(UsageError, match="beside several looks"):
+        simulate(replace(of(setup, Truth(noise=0.1)), looks=(32, 96)), 10)
+
+
+# --- several looks at the pairs ----------------------------------------------------------------------------
+
+PAIR_LOOKS = (15, 20, 25, 30)
+
+
+@pytest.fixture(scope="module")
+def looked(setup: Setup) -> Setup:
+    method = {"feedback_interval_method": BETTING_SEQUENCE, "max_feedback_replacements": 0}
+    return replace(setup, reg=replace(setup.reg, feedback_looks=PAIR_LOOKS, bet=0.9, **method))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "status"),
+    [
+        (ends(hit_miss=25), "certified"),
+        (ends(hit_miss=24), "inconclusive"),  # decided, but after no registered look
+        (ends(hit_miss=20), "inconclusive"),  # after a look that does not decide
+        (ends(hit_miss=28, miss_miss=2), "certified"),
+        (ends(hit_miss=20, miss_miss=10), "inconclusive"),  # after the last look, undecided
+        (ends(miss_hit=15), "refuted"),
+    ],
+)
+def test_pairs_may_end_at_a_look_that_decides_and_at_the_last(
+    looked: Setup, pairs: tuple[int, ...], status: str
+) -> None:
+    found = decided(looked, replace(GOOD, pairs=pairs))
+    assert not found.faults
+    assert (found.core.status, found.evidence.status) == ("certified", status)
+
+
+def test_a_lost_pair_is_left_out_of_a_sequence(looked: Setup) -> None:
+    found = decided(looked, replace(GOOD, pairs=ends(hit_miss=24), pairs_lost=1))
+    assert found.evidence.status == "certified"
+    assert found.gate3 is not None and found.gate3.effect is not None
+    assert (found.gate3.effect.analysed, found.gate3.effect.excluded) == (24, 1)
+
+
+def test_neutral_branches_of_an_open_number_bound_nothing(looked: Setup) -> None:
+    found = decided(looked, replace(GOOD, pairs=ends(hit_miss=25)))
+    assert found.gate3 is not None
+    assert found.gate3.neutral.recovery == "inconclusive"
+
+
+def test_sampled_experiments_end_as_the_sums_say(looked: Setup) -> None:
+    """Where the truth lies at the margin, a support is an error: at most alpha, by the sums and by the sample."""
+    rates = Rates(truthful=0.95, neutral=0.05, loss=0.02)
+    exactly = ended(looked.reg, *exact.discordant(0.95, 0.05), 0.02)
+    found = simulate(of(looked, Truth(rates)), 1_500)
+    certified = found.rate("evidence", "certified")
+    low, high = (bound(certified.count, certified.audits, 1e-4) for bound in (success_lower_bound, success_upper_bound))
+    assert low <= exactly.supported <= high
+    assert abs(found.pairs_started / found.audits - exactly.expected) < 4 * 8 / found.audits**0.5
+    assert exactly.expected < 30
+    assert "pairs started" in simulation_text.render(found)
+
+
+@pytest.mark.parametrize("minus", [0.0, 0.1, 0.2])
+def test_looking_at_pairs_keeps_the_level(looked: Setup, minus: float) -> None:
+    reg = looked.reg
+    at_margin = reg.delta_evidence + reg.delta_null
+    assert 0 < ended(reg, at_margin + minus, minus, 0.0).supported <= reg.alpha_evidence
+    against = reg.delta_evidence - reg.delta_null
+    assert ended(reg, against + minus, minus, 0.1).opposed <= reg.alpha_evidence

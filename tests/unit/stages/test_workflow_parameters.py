@@ -152,6 +152,33 @@ def test_receipts_and_scores_of_all_phases_are_declared_once(workflow: Callable[
     assert one.folder("challengers").endswith("/challengers/matched")
 
 
+def test_each_look_has_batches_and_scores_of_its_own(workflow: Callable[..., Workflow]) -> None:
+    one, several = workflow(), workflow(design={"gate2_looks": [20, 30, 96]}, execution={"episodes_per_job": 8})
+    ends = [
+        (several.first(b), several.last(b))
+        for b in (p.rpartition("/b")[2][:-5] for p in several.receipts("challengers"))
+    ]
+    assert [slot for first, last in ends for slot in range(first, last + 1)] == list(range(1, 97))
+    assert {20, 30, 96} <= {last for _, last in ends}
+    assert len(set(several.all_receipts)) == len(several.all_receipts)
+    assert several.phases == ("target", "challengers-1", "challengers-2", "challengers-3", "controls", "pairs")
+    assert [len(several.phase_receipts(f"challengers-{look}")) for look in (1, 2, 3)] == [3, 2, 9]
+    assert several.stages == one.stages
+    assert several.contract == one.contract
+
+
+def test_pairs_that_are_looked_at_leave_the_null_study_a_phase_of_its_own(workflow: Callable[..., Workflow]) -> None:
+    thresholds = {"gate3": {**Config().thresholds.gate3.model_dump(), "bet": 0.9}}
+    looked = workflow(design={"pair_looks": [10, 30], "pair_replacements": 0}, thresholds=thresholds)
+    assert looked.phases == ("target", "challengers", "controls", "pairs-1", "pairs-2", "null_pairs")
+    assert looked.stages == (*workflow().stages,)
+    assert len(set(looked.all_receipts)) == len(looked.all_receipts)
+    core = workflow(
+        design={"pair_looks": [10, 30], "pair_replacements": 0}, thresholds=thresholds, claim={"grade": "core"}
+    )
+    assert core.phases == ("target", "challengers", "controls")
+
+
 def test_grade_core_runs_no_feedback_experiment(workflow: Callable[..., Workflow]) -> None:
     one = workflow(claim={"grade": "core"})
     assert one.stages == ("target", "challengers", "controls")
