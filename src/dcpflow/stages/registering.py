@@ -22,18 +22,26 @@ def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
     """
     layout = Layout(results)
     seal, _ = stagefile.read(layout.seal, SEAL_SCHEMA, "the task's seal")
+    registration.write_contract(layout.registration, contract_parts(config, seal))
+
+
+def contract_parts(config: dict[str, dict[str, Any]], seal: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The six contract parts of configured sections and the task's seal, with the sources as they are now."""
     parts = {name: {"config": config[name]} for name in registration.CONTRACT_PARTS}
     parts["task"] |= {"seal": seal, "sources": task_sources(config["task"])}
     parts["agent"] |= {"sources": agent_sources(config["agent"])}
     if pages := site.sources(config["information"].get("web")):
         parts["information"] |= {"site": pages}
-    registration.write_contract(layout.registration, parts)
+    return parts
+
+
+def plan_parts(design: dict[str, Any], thresholds: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The two parts beyond the contract."""
+    return {"design": {"config": design}, "thresholds": {"config": thresholds}}
 
 
 def register(results: Path, design: dict[str, Any], thresholds: dict[str, Any]) -> None:
     """Complete the registration; where it differs from the last one, the history gets an amendment."""
     layout = Layout(results)
-    registered = registration.write_registration(
-        layout.registration, {"design": {"config": design}, "thresholds": {"config": thresholds}}
-    )
+    registered = registration.write_registration(layout.registration, plan_parts(design, thresholds))
     history.append(layout, registered)
