@@ -1,12 +1,16 @@
 """What all rules share: the validated configuration, where things lie, the lock of the results folder."""
 
+import logging
 import sys
 from pathlib import Path
 
-from dcpflow.errors import DcpflowError
+from dcpflow.errors import DcpflowError, storage_error
 from dcpflow.protocol.config import ConfigError
 from dcpflow.records import runlock
 from dcpflow.stages.workflow import Workflow
+
+# On a full disk Snakemake's own log cannot be written either: that must not bury what is said on the screen.
+logging.raiseExceptions = False
 
 try:
     AUDIT = Workflow.from_mapping(config)
@@ -42,6 +46,8 @@ onstart:
         AUDIT.tell_jobs(asking_at_once())
     except DcpflowError as error:
         raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(str(storage_error(error) or error))
 
 
 onsuccess:
@@ -49,4 +55,7 @@ onsuccess:
 
 
 onerror:
+    # a job that found no room for its records may have found none for its log
+    if fault := AUDIT.storage_fault():
+        print(fault, file=sys.stderr)
     runlock.release(Path(RESULTS))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.arguments import job, job_parser
-from dcpflow.errors import DcpflowError, UsageError
+from dcpflow.errors import DcpflowError, UsageError, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.planning.endings import Rates
@@ -29,6 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dcpflow: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
+        return 1
+    except OSError as error:
+        fault = storage_error(error)
+        if fault is None:
+            raise
+        print(f"dcpflow: {fault}", file=sys.stderr)
         return 1
     return result or 0
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from dcpflow.errors import EvidenceError
+
+TRIED: Final = bytes(65_536)
+"""What a folder has to have room for, to be called writable."""
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the file by one with these bytes; a reader or a crash sees the old or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path, data, mode)
+    temporary = _temporary(path.parent, path, data, mode)
     try:
         temporary.replace(path)
     except BaseException:
@@ -28,7 +32,7 @@ def write_once(path: Path, data: bytes, mode: int = 0o444) -> bool:
     replace what another one has committed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path, data, mode)
+    temporary = _temporary(path.parent, path, data, mode)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -65,18 +69,32 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _temporary(path: Path, data: bytes, mode: int) -> Path:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+def _temporary(folder: Path, path: Path, data: bytes, mode: int) -> Path:
+    """A whole file of another name in a folder, which is to become the path."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and not error.filename:
+            # a fault of writing knows no name, and the user has to know where there is no room
+            error.filename = str(path)
         raise
     return Path(name)
+
+
+def try_out(folder: Path) -> None:
+    """Write a small file into a folder, which is made if it is not there, and remove it.
+
+    Raises:
+        OSError: it cannot be written to; it names the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _temporary(folder, folder, TRIED, 0o600).unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
+from dcpflow.errors import StorageError, storage_error
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, plan, receipts, sources
+from dcpflow.records import canonical, files, plan, receipts, sources
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
 from dcpflow.stages import spending
@@ -196,6 +197,15 @@ class Workflow:
             at_once: jobs that may ask a model at the same time.
         """
         spending.write(Path(self.results), self.config, at_once)
+
+    def storage_fault(self) -> StorageError | None:
+        """What is wrong with the first folder that a run writes to and cannot; each is tried out."""
+        for folder in (self.results, self.logs, ".snakemake"):
+            try:
+                files.try_out(Path(folder))
+            except OSError as error:
+                return storage_error(error)
+        return None
 
     @staticmethod
     def shell(words: Sequence[str]) -> str:
