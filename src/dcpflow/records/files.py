@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -36,7 +37,9 @@ def write_once(path: Path, data: bytes, mode: int = 0o444) -> bool:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return False
+        # on NFS the answer to a link that was made can be lost, and the request that is sent again meets it
+        if temporary.stat().st_nlink == 1:
+            return False
     finally:
         temporary.unlink()
     _sync_folder(path.parent)
@@ -101,5 +104,9 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # some network file systems know this for files only; a fault of the disk is told
+        if error.errno != errno.EINVAL:
+            raise
     finally:
         os.close(descriptor)
