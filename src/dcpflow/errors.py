@@ -50,6 +50,9 @@ STORAGE: Final = {
 }
 """By error number: what is wrong with the place, and what to do."""
 
+OF_THE_PLACE: Final = STORAGE.keys() - {errno.EACCES, errno.EPERM}
+"""Of these, what says nothing of the program that met it."""
+
 
 def storage_error(error: OSError) -> StorageError | None:
     """A fault of disk, mount or rights as one that the user can act on; None for any other."""
