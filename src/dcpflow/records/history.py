@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,19 @@ def entries(layout: Layout) -> list[Entry]:
             )
         found.append(entry)
     return found
+
+
+def since_the_first_episode(past: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries from that on which was in force when the first episode started: it is the confirmatory one.
+
+    What was registered before, and changed while nothing had begun, was no commitment to anything.
+    """
+    begun = next((n for n, entry in enumerate(past) if _started(entry.opened)), len(past))
+    return past[max(0, begun - 1) :]
+
+
+def _started(opened: dict[str, Any]) -> bool:
+    return any(counts["started"] for counts in opened.get("episodes", {}).values())
 
 
 def append(layout: Layout, registered: Registered) -> None:

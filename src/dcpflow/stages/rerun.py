@@ -104,8 +104,8 @@ def describe(audit: Workflow, jobs: Sequence[PlannedJob]) -> Rerun:
         changes=list(history.changes(past[-1].parts, parts)) if past else [],
         first=not past,
         another_contract=bool(past) and registration.contract_digest(parts) != past[-1].contract,
-        exploratory=_exploratory(past, parts),
-        became=_exploratory(past, past[-1].parts) if past else _exploratory(past, parts),
+        exploratory=_exploratory(layout, past, parts),
+        became=_exploratory(layout, past, past[-1].parts if past else parts),
         episodes=needed,
         replacements=most,
         model=bool(audit.api),
@@ -230,8 +230,10 @@ def _may_be_lost(store: EpisodeStore, stage: str, missing: Mapping[str, Sequence
     return len({episodes.pair_name(record) for record in lost if record.outcome == "infrastructure_invalid"})
 
 
-def _exploratory(past: Sequence[history.Entry], parts: Parts) -> dict[str, bool]:
+def _exploratory(layout: Layout, past: Sequence[history.Entry], parts: Parts) -> dict[str, bool]:
     """By status, whether a decision under this registration is called exploratory."""
+    begun = any(layout.store.glob("*/*/*/*/*/holder-*.json"))
+    changes = history.changes(history.since_the_first_episode(past)[0].parts, parts) if past and begun else ()
     statuses: dict[str, Any] = {"core": {}, "evidence": {}}
-    decision.mark_exploratory(statuses, list(history.changes(past[0].parts, parts)) if past else [])
+    decision.mark_exploratory(statuses, list(changes))
     return {name: bool(status["exploratory"]) for name, status in statuses.items()}
