@@ -156,15 +156,14 @@ def episodes_to_run(
         stage: [key for slot in numbers for key in plan.keys(stage, slot) if store.committed(key) is None]
         for stage, numbers in slots.items()
     }
-    needed = {
-        stage: len(missing[stage]) for stage in plan.STAGES if stage in missing and not plan.STAGES[stage].replaces
-    }
-    most = {
-        stage: min(len({key.slot for key in missing[stage]}), _may_be_lost(store, stage, missing))
-        for stage in plan.STAGES
-        if stage in missing and plan.STAGES[stage].replaces
-    }
-    return {stage: n for stage, n in needed.items() if n}, {stage: n for stage, n in most.items() if n}
+    needed: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for stage in (stage for stage in plan.STAGES if missing.get(stage)):
+        if plan.STAGES[stage].replaces:
+            most[stage] = int(min(len({key.slot for key in missing[stage]}), _may_be_lost(store, stage, missing)))
+        else:
+            needed[stage] = len(missing[stage])
+    return needed, {stage: number for stage, number in most.items() if number}
 
 
 def asked(layout: Layout, prices: Prices) -> dict[str, Asked]:
@@ -188,15 +187,12 @@ def asked(layout: Layout, prices: Prices) -> dict[str, Asked]:
         one = sum(call.tokens for call in calls), math.fsum(prices.of_call(call) for call in calls)
         for stage in ("", record.parts[-5]):
             found.setdefault(stage, []).append(one)
-    return {
-        stage: Asked(
-            len(episodes),
-            sum(n for n, _ in episodes) / len(episodes),
-            math.fsum(c for _, c in episodes) / len(episodes),
-        )
-        for stage, episodes in found.items()
-        if episodes
-    }
+    return {stage: _mean(taken) for stage, taken in found.items() if taken}
+
+
+def _mean(taken: Sequence[tuple[int, float]]) -> Asked:
+    number = len(taken)
+    return Asked(number, sum(tokens for tokens, _ in taken) / number, math.fsum(usd for _, usd in taken) / number)
 
 
 def estimate(needed: Mapping[str, int], means: Mapping[str, Asked]) -> tuple[float | None, float | None, int]:
