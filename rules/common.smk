@@ -29,6 +29,7 @@ JOB = AUDIT.shell(AUDIT.job_arguments)
 SCORING_THREADS = 8
 CONTRACT = f"{RESULTS}/registration/contract.json"
 PACKET = AUDIT.packet
+COUNTS = f"{RESULTS}/registration/counts"
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 
 

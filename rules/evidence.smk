@@ -6,6 +6,7 @@ rule replay_channels:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
         receipts=AUDIT.all_receipts,
+        counts=expand(f"{COUNTS}/{{phase}}.json", phase=AUDIT.phases[1:]),
     output:
         f"{RESULTS}/replay/channels.json",
     log:

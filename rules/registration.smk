@@ -65,3 +65,20 @@ rule register:
         "registering the audit: counts and thresholds are fixed before any episode"
     shell:
         f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} > {{log:q}} 2>&1"
+
+
+# What is scored together has other inputs after an edit of a count. Snakemake would not look for that in a run that also
+# registers, since the jobs between wait for the registration as `ancient`; a file of the counts tells it.
+rule count_slots:
+    output:
+        f"{RESULTS}/registration/counts/{{phase}}.json",
+    log:
+        f"{LOGS}/count_slots/{{phase}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    params:
+        counts=lambda wildcards: AUDIT.counts(wildcards.phase),
+    message:
+        "noting how many {wildcards.phase} are registered"
+    shell:
+        "printf '%s\\n' {params.counts:q} > {output:q} 2> {log:q}"

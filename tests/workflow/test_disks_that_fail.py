@@ -12,7 +12,7 @@ import pytest
 
 from workflow.conftest import Audit
 
-ROOM_FOR_A_FEW_RECORDS = 120_000
+ROOM_FOR_A_FEW_RECORDS = 40_000
 
 
 @pytest.fixture

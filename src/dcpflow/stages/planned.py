@@ -15,7 +15,7 @@ from dcpflow.errors import UsageError
 COLUMNS: Final = ["output_file", "date", "rule", "log-file(s)", "status", "plan"]
 TOGETHER: Final = frozenset({"seal_task", "freeze_contract", "register", "evidence", "decide"})
 """Rules of one job that writes several files; every other job writes one."""
-OF_THE_REGISTRATION: Final = frozenset({"seal_task", "freeze_contract", "register"})
+OF_THE_REGISTRATION: Final = frozenset({"seal_task", "freeze_contract", "register", "count_slots"})
 """Rules whose parameters are what is registered. Those of all others hold digests of the code that they use."""
 REASONS: Final = {
     "updated input files": "a file that it reads was altered",
@@ -28,6 +28,7 @@ ORDER: Final = (
     "seal_task",
     "freeze_contract",
     "register",
+    "count_slots",
     "run_target",
     "freeze_packet",
     "select_checkpoint",

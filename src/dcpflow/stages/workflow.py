@@ -19,7 +19,7 @@ from dcpflow.report import templates
 from dcpflow.stages import spending
 from dcpflow.tasks import load_task, task_sources
 
-OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "costs", "decide", "report"})
+OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "count_slots", "costs", "decide", "report"})
 """Rules that do not open the task."""
 
 
@@ -86,6 +86,10 @@ class Workflow:
     def count(self, stage: str) -> int:
         """How many slots of the stage are registered."""
         return plan.slots(stage, self.parts["design"])
+
+    def counts(self, phase: str) -> str:
+        """How many slots of each of the phase's stages are registered, as canonical JSON."""
+        return canonical.encode({stage: self.count(stage) for stage in plan.PHASES[phase]}).decode()
 
     def batch_size(self, stage: str) -> int:
         """Slots in one job: a pair is two episodes, and a replacement is a job of its own."""
