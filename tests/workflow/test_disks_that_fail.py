@@ -51,9 +51,7 @@ def test_a_full_and_a_read_only_disk_are_told_and_nothing_that_was_committed_is_
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     run = audit.run(cores=1)
     assert run.code == 1
-    assert (
-        "results/cases/demo/.run-lock.json cannot be written or read: the file system is mounted read-only" in run.text
-    )
+    assert "Write-protected output files" in run.text, "Snakemake looks for that itself"
     assert "Traceback" not in run.text
 
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
