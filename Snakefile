@@ -38,4 +38,4 @@ rule all:
         rules.seal_task.output,
         rules.freeze_contract.output,
         rules.register.output,
-        rules.count_slots.output,
+        f"{COUNTS}/all.json",

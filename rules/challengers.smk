@@ -31,6 +31,7 @@ rule score_challengers:
         contract=CONTRACT,
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("challengers"),
+        counts=f"{COUNTS}/challengers.json",
     output:
         f"{RESULTS}/scores/challengers.json",
     log:

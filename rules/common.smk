@@ -1,12 +1,16 @@
 """What all rules share: the validated configuration, where things lie, the lock of the results folder."""
 
+import logging
 import sys
 from pathlib import Path
 
-from dcpflow.errors import DcpflowError
+from dcpflow.errors import DcpflowError, storage_error
 from dcpflow.protocol.config import ConfigError
 from dcpflow.records import plan, runlock
 from dcpflow.stages.workflow import Workflow
+
+# On a full disk Snakemake's own log cannot be written either: that must not bury what is said on the screen.
+logging.raiseExceptions = False
 
 try:
     AUDIT = Workflow.from_mapping(config)
@@ -28,6 +32,7 @@ SCORING_THREADS = max(1, min(8, (workflow.cores or 16) // 2))
 SOONEST, SOON, LATER = 3, 2, 1
 CONTRACT = f"{RESULTS}/registration/contract.json"
 PACKET = AUDIT.packet
+COUNTS = f"{RESULTS}/registration/counts"
 REGISTRATION = f"{RESULTS}/registration/registration.json"
 
 
@@ -45,6 +50,8 @@ onstart:
         AUDIT.tell_jobs(asking_at_once())
     except DcpflowError as error:
         raise WorkflowError(str(error))
+    except OSError as error:
+        raise WorkflowError(str(storage_error(error) or error))
 
 
 onsuccess:
@@ -52,4 +59,7 @@ onsuccess:
 
 
 onerror:
+    # a job that found no room for its records may have found none for its log
+    if fault := AUDIT.storage_fault():
+        print(fault, file=sys.stderr)
     runlock.release(Path(RESULTS))

@@ -30,6 +30,7 @@ rule score_controls:
         contract=CONTRACT,
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("controls"),
+        counts=f"{COUNTS}/controls.json",
     output:
         f"{RESULTS}/scores/controls.json",
     log:

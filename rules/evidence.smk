@@ -6,8 +6,8 @@ rule replay_channels:
         contract=CONTRACT,
         hidden=rules.seal_task.output.hidden,
         registration=ancient(REGISTRATION),
-        slots=rules.count_slots.output,
         receipts=lambda wildcards: AUDIT.replayed_receipts(wildcards.phase),
+        counts=f"{COUNTS}/{{phase}}.json",
     output:
         f"{RESULTS}/replay/{{phase}}.json",
     log:
@@ -47,7 +47,7 @@ rule evidence:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        slots=rules.count_slots.output,
+        counts=f"{COUNTS}/all.json",
         packet=PACKET,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,

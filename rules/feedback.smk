@@ -133,6 +133,7 @@ rule score_pairs:
         contract=CONTRACT,
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("pairs"),
+        counts=f"{COUNTS}/pairs.json",
     output:
         f"{RESULTS}/scores/pairs.json",
     log:

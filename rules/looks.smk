@@ -65,6 +65,7 @@ rule score_look:
         receipts=lambda wildcards: AUDIT.look_receipts(
             wildcards.stage, int(wildcards.look)
         ),
+        counts=f"{COUNTS}/{{stage}}-{{look}}.json",
     output:
         f"{RESULTS}/scores/{{stage}}-{{look}}.json",
     log:
@@ -89,6 +90,7 @@ rule score_null_pairs:
         contract=CONTRACT,
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("null_pairs"),
+        counts=f"{COUNTS}/null_pairs.json",
     output:
         f"{RESULTS}/scores/null_pairs.json",
     log:

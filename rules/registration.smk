@@ -68,18 +68,19 @@ rule register:
         f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} > {{log:q}} 2>&1"
 
 
-# With fewer slots or strata no file is missing, and the tables are others all the same. What is behind the registration
-# is not looked at for such changes where that is made anew; nobody else reads this file.
+# What is scored together has other inputs after an edit of a count. Snakemake would not look for that in a run that also
+# registers, since the jobs between wait for the registration as `ancient`; a file of the counts tells it, of each phase
+# and stratum and of `all`.
 rule count_slots:
     output:
-        f"{RESULTS}/registration/slots.json",
+        f"{RESULTS}/registration/counts/{{phase}}.json",
     log:
-        f"{LOGS}/count_slots.log",
+        f"{LOGS}/count_slots/{{phase}}.log",
     conda:
         "../envs/dcpflow.yaml"
     params:
-        slots=lambda _: AUDIT.slots,
+        counts=lambda wildcards: AUDIT.counts(wildcards.phase),
     message:
-        "counting the slots of every stage"
+        "noting how many {wildcards.phase} are registered"
     shell:
-        "printf '%s\\n' {params.slots:q} > {output:q} 2> {log:q}"
+        "printf '%s\\n' {params.counts:q} > {output:q} 2> {log:q}"

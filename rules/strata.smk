@@ -61,6 +61,7 @@ rule score_stratum:
         receipts=lambda wildcards: AUDIT.strata[wildcards.stratum].receipts(
             "challengers"
         ),
+        counts=f"{COUNTS}/challengers/{{stratum}}.json",
     output:
         f"{RESULTS}/scores/challengers/{{stratum}}.json",
     log:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcpflow.errors import DcpflowError
+from dcpflow.errors import DcpflowError, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
@@ -38,4 +38,10 @@ def run(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], No
         work(options)
     except DcpflowError as error:
         print(error, file=sys.stderr)
+        raise SystemExit(1) from None
+    except OSError as error:
+        fault = storage_error(error)
+        if fault is None:
+            raise
+        print(fault, file=sys.stderr)
         raise SystemExit(1) from None

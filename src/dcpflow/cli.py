@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.errors import DcpflowError, UsageError
+from dcpflow.errors import DcpflowError, UsageError, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.planning.endings import Rates
@@ -28,6 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dcpflow: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
+        return 1
+    except OSError as error:
+        fault = storage_error(error)
+        if fault is None:
+            raise
+        print(f"dcpflow: {fault}", file=sys.stderr)
         return 1
     return result or 0
 
@@ -50,6 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_doctor)
 
     _add_looking(commands, audit)
+
+    command = commands.add_parser(
+        "plan-rerun", parents=[audit], help="what the next run would redo, why, and what that costs; writes nothing"
+    )
+    command.add_argument("targets", nargs="*", help="rules or files, as for snakemake; by default all but the report")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=_plan_rerun)
 
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
@@ -291,6 +304,14 @@ def _preflight(options: argparse.Namespace) -> None:
     from dcpflow.stages.preflight import describe  # noqa: PLC0415
 
     print(describe(_audit(options), options.cores), flush=True)
+
+
+def _plan_rerun(options: argparse.Namespace) -> None:
+    from dcpflow.stages import planned, rerun, rerun_text  # noqa: PLC0415
+
+    audit = _audit(options)
+    found = rerun.describe(audit, planned.planned(options.configfile, options.config, options.targets))
+    print(json.dumps(found.to_json(), indent=2) if options.json else rerun_text.render(found))
 
 
 def _doctor(options: argparse.Namespace) -> int:

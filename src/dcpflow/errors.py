@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 
 class DcpflowError(Exception):
     """A fault that the user can act on; printed in one line, without a traceback, exit code 1.
@@ -23,3 +26,40 @@ class EvidenceError(DcpflowError):
 
 class UsageError(DcpflowError):
     """The command or its configuration cannot be carried out as given."""
+
+
+class StorageError(DcpflowError):
+    """What has to be read or written cannot be: the disk is full or gone, or may not be written to."""
+
+
+FULL: Final = "make room there"
+GONE: Final = "see that it is there again (dmesg and mount tell more)"
+RIGHTS: Final = "make it writable for the user who runs this"
+STORAGE: Final = {
+    errno.ENOSPC: ("the disk is full", FULL),
+    errno.EDQUOT: ("the quota is used up", FULL),
+    errno.EFBIG: ("the file would be larger than is allowed here", "raise that limit (ulimit -f)"),
+    errno.EROFS: ("the file system is mounted read-only", RIGHTS),
+    errno.EACCES: ("permission is denied", RIGHTS),
+    errno.EPERM: ("it is not permitted", RIGHTS),
+    errno.EIO: ("the device gives an input/output error", GONE),
+    errno.ENXIO: ("the device is gone", GONE),
+    errno.ENODEV: ("the device is gone", GONE),
+    errno.ENOTCONN: ("the mounted file system is gone", GONE),
+    errno.ESTALE: ("the mounted file system is gone or was replaced", GONE),
+}
+"""By error number: what is wrong with the place, and what to do."""
+
+OF_THE_PLACE: Final = STORAGE.keys() - {errno.EACCES, errno.EPERM}
+"""Of these, what says nothing of the program that met it."""
+
+
+def storage_error(error: OSError) -> StorageError | None:
+    """A fault of disk, mount or rights as one that the user can act on; None for any other."""
+    if error.errno not in STORAGE:
+        return None
+    what, remedy = STORAGE[error.errno]
+    return StorageError(
+        f"{error.filename or 'a file'} cannot be written or read: {what}",
+        f"Nothing that was committed is lost: {remedy}, and run the same command again, which goes on from here",
+    )

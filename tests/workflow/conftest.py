@@ -191,9 +191,9 @@ class Audit:
         assert run.code == 0, run.text
         return run
 
-    def dcpflow(self, command: str) -> Run:
+    def dcpflow(self, *command: str) -> Run:
         """Run a dcpflow command on the audit."""
-        return Running(self._command("dcpflow", command), self.folder).ended()
+        return Running(self._command("dcpflow", *command), self.folder).ended()
 
     def obey(self, command: str) -> None:
         """Carry out a command that a message names, to the letter."""

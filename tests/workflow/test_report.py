@@ -6,7 +6,6 @@ import re
 
 from workflow.conftest import Audit, Finished
 
-STRICTER_GAIN = {"thresholds": {"gate1": {"delta_min": 0.6}}}
 REPORT = "results/cases/demo/report.html"
 
 
@@ -23,24 +22,6 @@ def test_the_report_is_made_on_request_alone_and_anew_with_the_same_bytes(finish
     assert made.code == 0, made.text
     assert page.read_bytes() == first
     assert f"report      {REPORT}" in audit.dcpflow("show").text
-
-
-def test_an_edited_threshold_decides_and_reports_anew_and_does_nothing_else(audit: Audit) -> None:
-    audit.finish("--", "report")
-    page = audit.folder / REPORT
-    first, records = page.read_bytes(), audit.records()
-
-    audit.change(STRICTER_GAIN)
-    audit.finish()
-    assert page.read_bytes() == first
-    assert REPORT not in audit.dcpflow("show").text, "it is the report of another decision"
-    assert audit.finish("--", "report").rules == ["report"]
-    assert b"thresholds.gate1.delta_min" in page.read_bytes()
-
-    audit.change({})
-    assert audit.finish("--", "all", "report").rules == ["register", "decide", "report"]
-    assert page.read_bytes() == first
-    assert audit.records() == records
 
 
 def test_snakemake_s_own_report_holds_the_page(audit: Audit) -> None:

@@ -27,7 +27,7 @@ from dcpflow.episodes.mounts import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC, mo
 from dcpflow.episodes.processes import children
 from dcpflow.episodes.running import Running, Sandboxed, Unconfined, adopt_orphans
 from dcpflow.episodes.starting import counted_by_namespace, kernel_limits, limit, start
-from dcpflow.errors import UsageError
+from dcpflow.errors import OF_THE_PLACE, UsageError
 
 PRIVATE_ROOT = Path("/tmp/dcpflow-mounts")
 FIRST_UID, JOBS, AGENTS_PER_JOB = 1_000_000_000, 1_000_000, 1_000
@@ -235,6 +235,8 @@ def open_isolation(backend: str, specs: Iterable[LaunchSpec], works: Callable[[I
                 return isolation
             failures.append(f"{program.binary}: its probe did not pass")
         except OSError as error:
+            if error.errno in OF_THE_PLACE:
+                raise
             failures.append(f"{program.binary}: {error}")
     reason = "; ".join(failures) or f"no {NAMES[backend][0]} program was found"
     raise UsageError(f"no sandbox can be had on this machine ({reason})", NO_SANDBOX[backend])

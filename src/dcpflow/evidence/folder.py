@@ -190,12 +190,13 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     document = decision.document(outcome)
     document["rests_on"]["tables"] = evidence.digests
     # back under the first registration nothing is amended: what was tried in between stays in the history
-    amended = past[0].registration != registered.digest
-    document["registration"]["amendments"] = _amendments(past) if amended else []
+    first, *later = history.since_the_first_episode(past)
+    amended = first.registration != registered.digest
+    document["registration"]["amendments"] = _amendments(later) if amended else []
     document["confirmatory"] = None
     if amended:
-        decision.mark_exploratory(document, list(history.changes(past[0].parts, registered.parts)))
-        document["confirmatory"] = _confirmatory(layout, evidence, past)
+        decision.mark_exploratory(document, list(history.changes(first.parts, registered.parts)))
+        document["confirmatory"] = _confirmatory(layout, evidence, past, first)
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 
@@ -282,7 +283,7 @@ def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entr
     return replace(outcome, strata=found)
 
 
-def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
+def _amendments(later: Sequence[history.Entry]) -> list[dict[str, Any]]:
     return [
         {
             "sequence": entry.sequence,
@@ -290,17 +291,18 @@ def _amendments(past: Sequence[history.Entry]) -> list[dict[str, Any]]:
             "changes": entry.changes,
             "opened": entry.opened,
         }
-        for entry in past[1:]
+        for entry in later
     ]
 
 
-def _confirmatory(layout: Layout, evidence: Evidence, past: Sequence[history.Entry]) -> dict[str, Any] | None:
+def _confirmatory(
+    layout: Layout, evidence: Evidence, past: Sequence[history.Entry], first: history.Entry
+) -> dict[str, Any] | None:
     """The decision under the first registration, which an amendment never replaces.
 
     Where all of its episodes are here it is reached again from the same evidence; where another contract or fewer
     slots are audited now, it is the decision that was written then, if there was one.
     """
-    first = past[0]
     registered = Registered(first.registration, first.contract, first.parts)
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from dcpflow.errors import EvidenceError
+
+TRIED: Final = bytes(65_536)
+"""What a folder has to have room for, to be called writable."""
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace the file by one with these bytes; a reader or a crash sees the old or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path, data, mode)
+    temporary = _temporary(path.parent, path, data, mode)
     try:
         temporary.replace(path)
     except BaseException:
@@ -28,11 +33,13 @@ def write_once(path: Path, data: bytes, mode: int = 0o444) -> bool:
     replace what another one has committed since.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path, data, mode)
+    temporary = _temporary(path.parent, path, data, mode)
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return False
+        # on NFS the answer to a link that was made can be lost, and the request that is sent again meets it
+        if temporary.stat().st_nlink == 1:
+            return False
     finally:
         temporary.unlink()
     _sync_folder(path.parent)
@@ -65,23 +72,41 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def _temporary(path: Path, data: bytes, mode: int) -> Path:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+def _temporary(folder: Path, path: Path, data: bytes, mode: int) -> Path:
+    """A whole file of another name in a folder, which is to become the path."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno and not error.filename:
+            # a fault of writing knows no name, and the user has to know where there is no room
+            error.filename = str(path)
         raise
     return Path(name)
+
+
+def try_out(folder: Path) -> None:
+    """Write a small file into a folder, which is made if it is not there, and remove it.
+
+    Raises:
+        OSError: it cannot be written to; it names the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _temporary(folder, folder, TRIED, 0o600).unlink()
 
 
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # some network file systems know this for files only; a fault of the disk is told
+        if error.errno != errno.EINVAL:
+            raise
     finally:
         os.close(descriptor)

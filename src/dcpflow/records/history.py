@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, files, plan, stagefile
@@ -14,6 +15,16 @@ from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
 SCHEMA = "dcpflow.history/1"
+REPLACED: Final = (
+    "scores/*.json",
+    "replay/*.json",
+    "evidence/*",
+    "target/checkpoint.json",
+    "target/packet.json",
+    "costs.parquet",
+    "report.html",
+)
+"""Results that a run under another registration writes again, beside the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +75,27 @@ def entries(layout: Layout) -> list[Entry]:
     return found
 
 
+def since_the_first_episode(past: Sequence[Entry]) -> Sequence[Entry]:
+    """The entries from that on which was in force when the first episode started: it is the confirmatory one.
+
+    What was registered before, and changed while nothing had begun, was no commitment to anything.
+    """
+    begun = next((n for n, entry in enumerate(past) if _started(entry.opened)), len(past))
+    return past[max(0, begun - 1) :]
+
+
+def _started(opened: dict[str, Any]) -> bool:
+    return any(counts["started"] for counts in opened.get("episodes", {}).values())
+
+
 def append(layout: Layout, registered: Registered) -> None:
-    """Add the registration unless it is the one in force already; the last decision is kept with its entry."""
+    """Add the registration unless it is the one in force already; what there is by then is kept with the last entry."""
     known = entries(layout)
     last = known[-1] if known else None
     if last and last.registration == registered.digest:
         return
-    if last and layout.decision.exists():
-        files.write_once(
-            _folder(layout, last.sequence, last.registration) / "decision.json", layout.decision.read_bytes()
-        )
+    if last:
+        _keep_results(layout, last)
     sequence = len(known) + 1
     body = {
         "sequence": sequence,
@@ -87,6 +109,32 @@ def append(layout: Layout, registered: Registered) -> None:
     folder = _folder(layout, sequence, registered.digest)
     files.write_atomic(folder / "when.json", canonical.encode({"registered": f"{time.time():.0f}"}))
     stagefile.write(folder / "entry.json", SCHEMA, body, mode=0o444)
+
+
+def _keep_results(layout: Layout, last: Entry) -> None:
+    """Copy decision, scores and tables to the entry of the registration that is being left, before they are replaced.
+
+    Records and objects are never replaced. A decision that is still that of a registration before is kept there
+    already: then a run was stopped between registering and deciding.
+    """
+    data = layout.decision.read_bytes() if layout.decision.exists() else None
+    if data is not None and _decided_under(data) not in {"", last.registration}:
+        return
+    folder = _folder(layout, last.sequence, last.registration)
+    for path in sorted(path for pattern in REPLACED for path in layout.root.glob(pattern)):
+        # a job of the same run, which does not wait for the registration, may be about to write it again
+        with suppress(FileNotFoundError):
+            files.write_once(folder / path.relative_to(layout.root), path.read_bytes())
+    if data is not None:
+        files.write_once(folder / layout.decision.name, data)
+
+
+def _decided_under(data: bytes) -> str:
+    """R of a decision; empty where it was altered so much that it does not say."""
+    try:
+        return str(canonical.decode(data, "the decision")["registration"]["digest"])
+    except (EvidenceError, KeyError, TypeError):
+        return ""
 
 
 def changes(old: Any, new: Any, key: str = "") -> Iterator[dict[str, Any]]:

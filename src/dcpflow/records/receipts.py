@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,6 +35,12 @@ def file_name(first: int, last: int) -> str:
     """Name of the receipt of the slots first to last: what it answers for stands in the name, so that a receipt for
     more slots is another file, which the workflow engine finds missing."""
     return f"b{first:05d}-{last:05d}.json"
+
+
+def slots_of(name: str) -> tuple[int, int] | None:
+    """First and last slot of the receipt with this file name; None for another file."""
+    found = re.fullmatch(r"b(\d{5})-(\d{5})\.json", name)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str, str] = {}) -> None:

@@ -53,8 +53,8 @@ def _clear(path: Path, dead: bytes) -> None:
 
 
 def release(results: Path) -> None:
-    """Give the lock back if this process holds it."""
+    """Give the lock back if this process holds it; one that cannot be removed is cleared by the next run."""
     path = results / ".run-lock.json"
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         if Holder.read(path) == Holder.myself():
             path.unlink()

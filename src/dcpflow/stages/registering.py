@@ -22,12 +22,28 @@ def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
     """
     layout = Layout(results)
     seal, _ = stagefile.read(layout.seal, SEAL_SCHEMA, "the task's seal")
+    registration.write_contract(layout.registration, contract_parts(config, seal))
+
+
+def contract_parts(config: dict[str, dict[str, Any]], seal: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The six contract parts of configured sections and the task's seal, with the sources as they are now."""
     parts = {name: {"config": config[name]} for name in registration.CONTRACT_PARTS}
     parts["task"] |= {"seal": seal, "sources": task_sources(config["task"])}
     parts["agent"] |= {"sources": agent_sources(config["agent"])}
     if pages := site.sources(config["information"].get("web")):
         parts["information"] |= {"site": pages}
-    registration.write_contract(layout.registration, parts)
+    return parts
+
+
+def plan_parts(
+    contract: dict[str, dict[str, Any]],
+    design: dict[str, Any],
+    thresholds: dict[str, Any],
+    strata: dict[str, dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
+    """The two parts beyond the contract, whose parts are given."""
+    part = registration.design_part(contract, design, strata)
+    return {"design": part, "thresholds": {"config": thresholds}}
 
 
 def register(
@@ -42,12 +58,7 @@ def register(
         strata: of each stratum what is registered of it, and its agent's sources.
     """
     layout = Layout(results)
-    contract = registration.read_contract(layout.registration)
-    registered = registration.write_registration(
-        layout.registration,
-        {
-            "design": registration.design_part(contract.parts, design, strata),
-            "thresholds": {"config": thresholds},
-        },
-    )
+    contract = registration.read_contract(layout.registration).parts
+    parts = plan_parts(contract, design, thresholds, strata)
+    registered = registration.write_registration(layout.registration, parts)
     history.append(layout, registered)

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
+from dcpflow.errors import StorageError, storage_error
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, plan, receipts, sources
+from dcpflow.records import canonical, files, plan, receipts, sources
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
@@ -99,6 +100,19 @@ class Workflow:
         """How many slots of the stage are registered."""
         return plan.slots(stage, self.parts["design"])
 
+    def counts(self, phase: str) -> str:
+        """How many slots a phase or a stratum has, by its stages, as canonical JSON; of ``all`` by phase and stratum."""
+        strata = {plan.place("challengers", name): own for name, own in self.strata.items()}
+        found = {name: self._counted(name) for name in self.phases}
+        found |= {name: {"challengers": own.count("challengers")} for name, own in strata.items()}
+        return canonical.encode(found if phase == "all" else found[phase]).decode()
+
+    def _counted(self, phase: str) -> dict[str, int | list[int]]:
+        if look := plan.of_look(phase):
+            within = plan.looks(self.parts["design"], look[0])[look[1] - 1]
+            return {look[0]: [within.start, within.stop - 1]}
+        return {stage: self.count(stage) for stage in self._phases[phase].stages}
+
     def batch_size(self, stage: str) -> int:
         """Slots in one job: a pair is two episodes, and a replacement is a job of its own."""
         if plan.STAGES[stage].replaces:
@@ -175,13 +189,6 @@ class Workflow:
     def strata_scores(self) -> list[str]:
         """The score file of every stratum."""
         return [f"{self.results}/scores/{plan.place('challengers', name)}.json" for name in self.strata]
-
-    @property
-    def slots(self) -> str:
-        """How many slots each stage and stratum has, as canonical JSON."""
-        counts = {stage: self.count(stage) for stage in self.stages}
-        counts |= {plan.place("challengers", name): s.count("challengers") for name, s in self.strata.items()}
-        return canonical.encode(counts).decode()
 
     @staticmethod
     def first(batch: str) -> int:
@@ -290,6 +297,15 @@ class Workflow:
         """
         for name, audit in ({"": self} | self.strata).items():
             spending.write(Path(self.results), audit.config, at_once, name)
+
+    def storage_fault(self) -> StorageError | None:
+        """What is wrong with the first folder that a run writes to and cannot; each is tried out."""
+        for folder in (self.results, self.logs, ".snakemake"):
+            try:
+                files.try_out(Path(folder))
+            except OSError as error:
+                return storage_error(error)
+        return None
 
     @staticmethod
     def shell(words: Sequence[str]) -> str:

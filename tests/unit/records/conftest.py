@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -50,3 +51,30 @@ def make_record() -> Callable[..., EpisodeRecord]:
         return EpisodeRecord(**values | fields)
 
     return make
+
+
+@pytest.fixture
+def in_children() -> Callable[[int, Callable[[int], None]], list[int]]:
+    """Runs work in so many forked processes that begin together, and returns their exit codes.
+
+    The work gets the number of its process, and ends it by ``os._exit``.
+    """
+
+    def run(count: int, work: Callable[[int], None]) -> list[int]:
+        gate_in, gate_out = os.pipe()
+        children = []
+        for number in range(count):
+            child = os.fork()
+            if not child:
+                try:
+                    os.close(gate_out)
+                    os.read(gate_in, 1)
+                    work(number)
+                finally:
+                    os._exit(99)
+            children.append(child)
+        os.close(gate_in)
+        os.close(gate_out)
+        return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+    return run

@@ -18,6 +18,7 @@ from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, episodes
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
+from dcpflow.records.objects import ObjectStore
 
 KEY = EpisodeKey("challengers", 3, "withheld")
 MakeRecord = Callable[..., EpisodeRecord]
@@ -175,6 +176,30 @@ def test_of_two_that_take_over_at_once_one_runs_and_the_other_gets_its_record(
     committed = store.committed(KEY)
     assert committed is not None
     assert f"run by {codes.index(1)}".encode() in committed
+
+
+def test_hundreds_of_jobs_that_commit_at_once_lose_and_mix_up_nothing(
+    store: EpisodeStore, make_record: MakeRecord, in_children: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    """Two jobs for each slot, as when those of a killed run are still at work; all put the same object, too."""
+    objects, slots, jobs = ObjectStore(tmp_path / "objects"), 100, 200
+
+    def work(number: int) -> None:
+        record = make_record(slot=1 + number % slots, reason=f"job {number}")
+        assert objects.put(b"what all agents were told") == objects.put(b"what all agents were told")
+        claim = Claim(store, record.key, store.folder(record.key) / f"holder-{1 + number}.json")
+        stands = claim.commit(record, {"job": number})
+        os._exit(0 if stands == store.committed(record.key) else 1)
+
+    assert in_children(jobs, work) == [0] * jobs
+    for slot in range(1, slots + 1):
+        key = make_record(slot=slot).key
+        record = EpisodeRecord.from_bytes(store.committed(key) or b"", "a record")
+        assert record.slot == slot
+        assert record.reason in {f"job {slot - 1}", f"job {slot - 1 + slots}"}
+    left = [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+    assert left == []
+    assert len([path for path in objects.root.rglob("*") if path.is_file()]) == 1
 
 
 def test_what_an_orphaned_job_commits_late_changes_nothing(store: EpisodeStore, make_record: MakeRecord) -> None:

@@ -13,7 +13,7 @@ import pytest
 from dcpflow.errors import EvidenceError
 from dcpflow.records import history
 from dcpflow.records.canonical import digest_of
-from dcpflow.records.episodes import Claim, EpisodeRecord, EpisodeStore
+from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
@@ -106,6 +106,53 @@ def test_the_decision_of_each_registration_is_kept_when_it_is_amended(layout: La
     history.append(layout, registered(rho=0.05))
     kept = [history.kept_decision(layout, entry) for entry in history.entries(layout)]
     assert kept == [b"first decision", b"second decision", None]
+
+
+def decided(layout: Layout, under: Registered, words: str) -> bytes:
+    """A decision under a registration, with what it rests on beside it."""
+    data = json.dumps({"registration": {"digest": under.digest}, "words": words}).encode()
+    for name in ("decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"):
+        path = layout.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data if name == "decision.json" else f"{words} {name}".encode())
+    return data
+
+
+def test_what_a_decision_rests_on_is_kept_beside_it_and_nothing_else(layout: Layout) -> None:
+    history.append(layout, registered())
+    decision = decided(layout, registered(), "first")
+    layout.hidden.mkdir(parents=True)
+    (layout.hidden / "main.json").write_bytes(b"secret")
+    history.append(layout, registered(rho=0.04))
+    decided(layout, registered(rho=0.04), "second")
+    (folder,) = {path.parent for path in layout.history.glob("*/decision.json")}
+    assert folder.name.startswith("0001-")
+    assert (folder / "decision.json").read_bytes() == decision
+    assert (folder / "scores/pairs.json").read_bytes() == b"first scores/pairs.json"
+    kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    own = {"entry.json", "when.json"}
+    assert kept == own | {"decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"}
+
+
+def test_a_decision_is_not_kept_under_a_registration_that_was_left_before_it_was_decided(layout: Layout) -> None:
+    history.append(layout, registered())
+    decision = decided(layout, registered(), "first")
+    history.append(layout, registered(rho=0.04))
+    history.append(layout, registered(rho=0.03))
+    kept = [history.kept_decision(layout, entry) for entry in history.entries(layout)]
+    assert kept == [decision, None, None]
+    assert [path.parent.parent.name[:4] for path in layout.history.glob("*/scores/pairs.json")] == ["0001"]
+
+
+def test_what_is_changed_before_the_first_episode_starts_is_no_amendment(layout: Layout, contract: str) -> None:
+    history.append(layout, registered())
+    history.append(layout, registered(rho=0.04))
+    assert [entry.sequence for entry in history.since_the_first_episode(history.entries(layout))] == [2]
+    assert isinstance(EpisodeStore(layout.store, contract).claim(EpisodeKey("target", 1, "target")), Claim)
+    assert [entry.sequence for entry in history.since_the_first_episode(history.entries(layout))] == [2]
+    history.append(layout, registered(rho=0.03))
+    history.append(layout, registered())
+    assert [entry.sequence for entry in history.since_the_first_episode(history.entries(layout))] == [2, 3, 4]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

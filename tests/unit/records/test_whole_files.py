@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -12,24 +13,7 @@ import pytest
 from dcpflow.errors import EvidenceError
 from dcpflow.records import files
 
-
-def in_children(count: int, work: Callable[[int], None]) -> list[int]:
-    """Run the work in forked processes that begin together; their exit codes."""
-    gate_in, gate_out = os.pipe()
-    children = []
-    for number in range(count):
-        child = os.fork()
-        if not child:
-            try:
-                os.close(gate_out)
-                os.read(gate_in, 1)
-                work(number)
-            finally:
-                os._exit(99)
-        children.append(child)
-    os.close(gate_in)
-    os.close(gate_out)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+InChildren = Callable[[int, Callable[[int], None]], list[int]]
 
 
 @pytest.mark.parametrize("where", ["os.fsync", "pathlib.Path.replace"])
@@ -49,7 +33,60 @@ def test_a_failure_while_writing_leaves_the_old_content_and_no_litter(
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
 
 
-def test_a_process_that_dies_before_the_replacement_leaves_the_old_content(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_fault_of_the_disk_names_the_file_that_was_to_be_written_and_leaves_nothing_of_it(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.fsync", fail)
+    for write in (files.write_atomic, files.write_once):
+        with pytest.raises(OSError, match="record") as caught:
+            write(tmp_path / "record.json", b"new")
+        assert caught.value.filename == str(tmp_path / "record.json")
+    with pytest.raises(OSError, match=str(tmp_path)) as caught:
+        files.try_out(tmp_path)
+    assert caught.value.errno == number
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_can_be_written_to_is_tried_out_without_a_trace(tmp_path: Path) -> None:
+    files.try_out(tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_link_whose_answer_was_lost_on_a_network_is_known_for_the_own_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def answered_late(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr("os.link", answered_late)
+    assert files.write_once(tmp_path / "holder.json", b"mine")
+    assert not files.write_once(tmp_path / "holder.json", b"another's")
+    assert (tmp_path / "holder.json").read_bytes() == b"mine"
+
+
+def test_a_file_system_that_cannot_sync_folders_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def files_only(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", files_only)
+    files.write_atomic(tmp_path / "file.json", b"whole")
+    assert (tmp_path / "file.json").read_bytes() == b"whole"
+
+
+def test_a_process_that_dies_before_the_replacement_leaves_the_old_content(
+    tmp_path: Path, in_children: InChildren
+) -> None:
     path = tmp_path / "file.json"
     files.write_atomic(path, b"old")
 
@@ -62,7 +99,7 @@ def test_a_process_that_dies_before_the_replacement_leaves_the_old_content(tmp_p
     assert list(tmp_path.glob("[!.]*")) == [path], "what it left behind is a hidden file"
 
 
-def test_a_reader_sees_the_old_or_the_new_content_and_never_a_part(tmp_path: Path) -> None:
+def test_a_reader_sees_the_old_or_the_new_content_and_never_a_part(tmp_path: Path, in_children: InChildren) -> None:
     path = tmp_path / "file.json"
     versions = [b"a" * 100_000, b"b" * 100_000]
     files.write_atomic(path, versions[0])
@@ -89,7 +126,9 @@ def test_write_once_never_overwrites_and_says_whose_content_stands(tmp_path: Pat
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_of_racing_processes_one_writes_the_file_and_all_others_are_told(tmp_path: Path) -> None:
+def test_of_racing_processes_one_writes_the_file_and_all_others_are_told(
+    tmp_path: Path, in_children: InChildren
+) -> None:
     path = tmp_path / "record.json"
 
     def race(number: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import errno
 import io
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,3 +214,22 @@ def test_the_registered_sources_are_those_of_task_and_agent(workflow: Callable[.
     assert workflow().registered_sources == workflow(design={"challengers": 120}).registered_sources
     assert workflow().registered_sources.startswith("sha256:")
     assert Workflow.code("stages.decide") != Workflow.code("stages.scoring")
+
+
+def test_an_edit_of_a_count_moves_the_counts_of_its_own_phase_alone(workflow: Callable[..., Workflow]) -> None:
+    before, after = workflow(), workflow(design={"challengers": 120})
+    assert after.counts("challengers") == '{"challengers":120}'
+    assert {phase for phase in before.phases if before.counts(phase) != after.counts(phase)} == {"challengers"}
+
+
+def test_the_folder_that_cannot_be_written_to_is_named(
+    workflow: Callable[..., Workflow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert workflow().storage_fault() is None
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    assert "results cannot be written or read: the disk is full" in str(workflow().storage_fault())
