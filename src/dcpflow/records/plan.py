@@ -134,6 +134,11 @@ def stratum_of(place: str) -> str:
     return place.partition("/")[2]
 
 
+def stage_of(place: str) -> str:
+    """The stage, of a stratum or of the audit itself."""
+    return place.partition("/")[0]
+
+
 def slots(stage: str, design: Mapping[str, Any]) -> int:
     """How many slots of this stage are registered."""
     key = STAGES[stage].count

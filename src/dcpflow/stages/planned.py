@@ -15,7 +15,7 @@ from dcpflow.errors import UsageError
 COLUMNS: Final = ["output_file", "date", "rule", "log-file(s)", "status", "plan"]
 TOGETHER: Final = frozenset({"seal_task", "freeze_contract", "register", "evidence", "decide"})
 """Rules of one job that writes several files; every other job writes one."""
-OF_THE_REGISTRATION: Final = frozenset({"seal_task", "freeze_contract", "register", "count_slots"})
+OF_THE_REGISTRATION: Final = frozenset({"seal_task", "freeze_contract", "freeze_stratum", "register", "count_slots"})
 """Rules whose parameters are what is registered. Those of all others hold digests of the code that they use."""
 REASONS: Final = {
     "updated input files": "a file that it reads was altered",
@@ -29,12 +29,14 @@ ORDER: Final = (
     "freeze_contract",
     "register",
     "count_slots",
+    "freeze_stratum",
     "run_target",
     "freeze_packet",
     "select_checkpoint",
     "run_",
     "replace_",
     "score_",
+    "read_look",
     "replay_channels",
     "evidence",
     "costs",

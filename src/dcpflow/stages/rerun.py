@@ -6,11 +6,13 @@ Nothing is written.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dcpflow.evidence import decision
@@ -23,6 +25,8 @@ from dcpflow.stages import episodes, registering, seal
 from dcpflow.stages.planned import PlannedJob
 from dcpflow.stages.workflow import Workflow
 from dcpflow.tasks import load_task
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Parts = dict[str, dict[str, Any]]
 
@@ -96,9 +100,13 @@ def describe(audit: Workflow, jobs: Sequence[PlannedJob]) -> Rerun:
     parts = registered_next(audit, layout, {job.rule for job in jobs})
     past = history.entries(layout)
     store = EpisodeStore(layout.store, registration.contract_digest(parts))
-    needed, most = episodes_to_run(layout, store, jobs)
+    registered = parts["design"].get("strata", {})
+    strata = {name: EpisodeStore(layout.store, own["contract"]) for name, own in registered.items()}
+    needed, most = episodes_to_run(layout, store, jobs, strata)
+    model = any(own.api for own in (audit, *audit.strata.values()))
     prices = Prices.of(audit.config.budget.model_dump(mode="json"))
-    tokens, usd, known = estimate(needed, asked(layout, prices)) if audit.api else (0.0, 0.0, 0)
+    theirs = {name: Prices.of(own) for name, own in json.loads(audit.strata_prices).items()}
+    tokens, usd, known = estimate(needed, asked(layout, prices, strata, theirs)) if model else (0.0, 0.0, 0)
     return Rerun(
         jobs=jobs,
         changes=list(history.changes(past[-1].parts, parts)) if past else [],
@@ -108,8 +116,8 @@ def describe(audit: Workflow, jobs: Sequence[PlannedJob]) -> Rerun:
         became=_exploratory(layout, past, past[-1].parts if past else parts),
         episodes=needed,
         replacements=most,
-        model=bool(audit.api),
-        priced=bool(prices.input_usd or prices.output_usd),
+        model=model,
+        priced=any(own.input_usd or own.output_usd for own in (prices, *theirs.values())),
         tokens=tokens,
         usd=usd,
         known=known,
@@ -141,43 +149,54 @@ def registered_next(audit: Workflow, layout: Layout, rules: set[str]) -> Parts:
 
 
 def episodes_to_run(
-    layout: Layout, store: EpisodeStore, jobs: Sequence[PlannedJob]
+    layout: Layout, store: EpisodeStore, jobs: Sequence[PlannedJob], strata: Mapping[str, EpisodeStore] = NOTHING
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Episodes that planned jobs would run by stage, and the most pairs that they might have to replace.
+    """Episodes that planned jobs would run, by stage or stratum, and the most pairs that they might have to replace.
 
     Args:
         layout: of the results.
         store: the store of the contract that they would run under.
         jobs: that would run.
+        strata: the stores of the strata's contracts, by name.
     """
     slots: dict[str, list[int]] = {}
-    for stage, first, last in (batch for job in jobs for batch in _batches(layout, job)):
-        slots.setdefault(stage, []).extend(range(first, last + 1))
-    missing = {
-        stage: [key for slot in numbers for key in plan.keys(stage, slot) if store.committed(key) is None]
-        for stage, numbers in slots.items()
-    }
+    for place, first, last in (batch for job in jobs for batch in _batches(layout, job, strata)):
+        slots.setdefault(place, []).extend(range(first, last + 1))
+    missing = {}
+    for place in sorted(slots, key=_in_order):
+        own = strata.get(plan.stratum_of(place), store)
+        keys = [key for slot in slots[place] for key in plan.keys(plan.stage_of(place), slot)]
+        missing[place] = [key for key in keys if own.committed(key) is None]
     needed: dict[str, int] = {}
     most: dict[str, int] = {}
-    for stage in (stage for stage in plan.STAGES if missing.get(stage)):
-        if plan.STAGES[stage].replaces:
-            most[stage] = int(min(len({key.slot for key in missing[stage]}), _may_be_lost(store, stage, missing)))
+    for place in (place for place in missing if missing[place]):
+        if plan.STAGES[plan.stage_of(place)].replaces:
+            most[place] = int(min(len({key.slot for key in missing[place]}), _may_be_lost(store, place, missing)))
         else:
-            needed[stage] = len(missing[stage])
+            needed[place] = len(missing[place])
     return needed, {stage: number for stage, number in most.items() if number}
 
 
-def asked(layout: Layout, prices: Prices) -> dict[str, Asked]:
-    """What an episode on record has asked its model for, by stage, and of all stages under ``""``.
+def _in_order(place: str) -> tuple[int, str]:
+    return list(plan.STAGES).index(plan.stage_of(place)), place
+
+
+def asked(
+    layout: Layout, prices: Prices, strata: Mapping[str, EpisodeStore] = NOTHING, own: Mapping[str, Prices] = NOTHING
+) -> dict[str, Asked]:
+    """What an episode on record has asked its model for, by stage or stratum, and of all under ``""``.
 
     Args:
         layout: of the results, under whatever contracts.
         prices: as they are configured now.
+        strata: the stores of the strata's contracts, by name.
+        own: the prices of the strata's models, by name.
 
     Raises:
         EvidenceError: a journal holds what is no call.
     """
     found: dict[str, list[tuple[int, float]]] = {"": []}
+    names = {store.root.name: name for name, store in strata.items()}
     for record in sorted(layout.store.glob("*/*/*/*/*/record.json")):
         calls = [
             call_of(entry["call"], "a journal of calls")
@@ -185,8 +204,12 @@ def asked(layout: Layout, prices: Prices) -> dict[str, Asked]:
             for entry in journal.whole_lines(path)
             if "call" in entry
         ]
-        one = sum(call.tokens for call in calls), math.fsum(prices.of_call(call) for call in calls)
-        for stage in ("", record.parts[-5]):
+        stratum = names.get(record.parts[-6], "")
+        one = (
+            sum(call.tokens for call in calls),
+            math.fsum(own.get(stratum, prices).of_call(call) for call in calls),
+        )
+        for stage in ("", plan.place(record.parts[-5], stratum)):
             found.setdefault(stage, []).append(one)
     return {stage: _mean(taken) for stage, taken in found.items() if taken}
 
@@ -209,12 +232,12 @@ def estimate(needed: Mapping[str, int], means: Mapping[str, Asked]) -> tuple[flo
     return math.fsum(n * one.tokens for n, one in taken), math.fsum(n * one.usd for n, one in taken), means[""].episodes
 
 
-def _batches(layout: Layout, job: PlannedJob) -> Iterator[tuple[str, int, int]]:
-    """Stage, first and last slot of each receipt that a job writes."""
+def _batches(layout: Layout, job: PlannedJob, strata: Mapping[str, EpisodeStore]) -> Iterator[tuple[str, int, int]]:
+    """Stage or stratum, first and last slot of each receipt that a job writes."""
     for name in job.files:
         stage, *below = Path(name).relative_to(layout.root).parts
         if stage in plan.STAGES and (slots := receipts.slots_of(below[-1])):
-            yield stage, *slots
+            yield plan.place(stage, below[0] if below[0] in strata else ""), *slots
 
 
 def _may_be_lost(store: EpisodeStore, stage: str, missing: Mapping[str, Sequence[EpisodeKey]]) -> float:

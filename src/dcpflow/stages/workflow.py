@@ -101,7 +101,7 @@ class Workflow:
         return plan.slots(stage, self.parts["design"])
 
     def counts(self, phase: str) -> str:
-        """How many slots a phase or a stratum has, by its stages, as canonical JSON; of ``all`` by phase and stratum."""
+        """How many slots a phase or a stratum has, by its stages, as canonical JSON; of ``all`` by each."""
         strata = {plan.place("challengers", name): own for name, own in self.strata.items()}
         found = {name: self._counted(name) for name in self.phases}
         found |= {name: {"challengers": own.count("challengers")} for name, own in strata.items()}
