@@ -76,7 +76,8 @@ def _line(
     kind, _, stratum = stage.partition("/")
     block = material.decision["strata"][stratum] if stratum else material.decision["gate2"]
     decided = block["challengers"]["unresolved"] if kind == "challengers" else None
-    design = material.config("design") | ({"challengers": block["challengers"]["registered"]} if stratum else {})
+    own = {"challengers": block["challengers"]["registered"]} if stratum else {}
+    design = {**material.config("design"), **own}
     return Line(
         stage=stage,
         arm=arm,
