@@ -32,7 +32,9 @@ def write_once(path: Path, data: bytes, mode: int = 0o444) -> bool:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return False
+        # over NFS the answer to a link that was made can be lost, and the client's second try finds it there
+        if temporary.stat().st_nlink < 2:
+            return False
     finally:
         temporary.unlink()
     _sync_folder(path.parent)
