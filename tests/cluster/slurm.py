@@ -1,8 +1,9 @@
 """A SLURM of one node on this machine's loopback, from Debian's packages, without systemd; all in one folder.
 
-`python tests/cluster/slurm.py up FOLDER` brings it up and prints the variable that makes its commands find it,
-`... down FOLDER` ends what was started there, by the process numbers in that folder. Nothing below /etc is written, so
-that another SLURM of the machine is left alone. Root is needed, for the packages and since slurmd starts jobs.
+`python tests/cluster/slurm.py up FOLDER` brings it up, `... down FOLDER` ends what was started there, by the process
+numbers in that folder. Beyond the folder and the packages there is one link, from where SLURM's commands look for their
+configuration; a machine that has a SLURM of its own is left alone. Root is needed, for the packages and since slurmd
+starts jobs.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ PACKAGES: Final = {
 """What is installed, and the program that shows that it is there."""
 NO_SERVICES: Final = Path("/usr/sbin/policy-rc.d")
 """Where Debian's packages ask whether they may start their services."""
+CONFIGURATION: Final = Path("/etc/slurm/slurm.conf")
+"""Where SLURM's commands look for it. The variable SLURM_CONF is no way: the plugin's jobs lose it."""
 PATIENCE: Final = 60.0
 GRACE: Final = 10.0
 
@@ -159,14 +162,9 @@ class Cluster:
     folder: Path
 
     @property
-    def configuration(self) -> Path:
-        """The file that SLURM's commands find the cluster by, as the variable SLURM_CONF."""
-        return self.folder / "slurm.conf"
-
-    @property
     def environment(self) -> dict[str, str]:
-        """The environment in which commands reach this cluster."""
-        return {**os.environ, "SLURM_CONF": str(self.configuration), "PATH": f"{os.environ['PATH']}:/usr/sbin:/usr/bin"}
+        """The environment in which its parts and commands are found."""
+        return {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/usr/bin"}
 
     def ask(self, *command: str) -> str:
         """What a command of SLURM prints."""
@@ -180,6 +178,7 @@ class Cluster:
         """
         self.down()
         password = self._write()
+        self._link()
         self._start(["munged", "--force", f"--key-file={self.folder}/munge.key", f"--socket={self.folder}/munge.socket",
                      f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munge.seed",
                      f"--log-file={self.folder}/munged.log"])  # fmt: skip
@@ -206,6 +205,26 @@ class Cluster:
                 if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                     process.kill()
             (self.folder / f"{name}.pid").unlink(missing_ok=True)
+        if CONFIGURATION.is_symlink() and CONFIGURATION.readlink() == self.folder / "slurm.conf":
+            for path in self._links():
+                path.unlink(missing_ok=True)
+
+    def _link(self) -> None:
+        """Let SLURM's commands find it."""
+        if CONFIGURATION.is_symlink():
+            # left by a cluster whose folder is gone, or that is down
+            if Cluster(CONFIGURATION.readlink().parent)._process("slurmctld"):
+                raise ClusterError(f"another cluster is up: {CONFIGURATION.readlink().parent}")
+        elif CONFIGURATION.exists():
+            raise ClusterError(f"this machine has a SLURM of its own: {CONFIGURATION}")
+        CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
+        for path in self._links():
+            path.unlink(missing_ok=True)
+            path.symlink_to(self.folder / path.name)
+
+    @staticmethod
+    def _links() -> list[Path]:
+        return [CONFIGURATION.with_name(name) for name in ("slurm.conf", "slurmdbd.conf", "cgroup.conf")]
 
     def _write(self) -> str:
         """Write keys and configuration; returns the database's password."""
@@ -217,7 +236,8 @@ class Cluster:
             "folder": self.folder,
             "host": socket.gethostname().partition(".")[0],
             "ports": _free_ports(3),
-            "cpus": os.cpu_count(),
+            # one more than there are, since jobs that only wait take one, too
+            "cpus": (os.cpu_count() or 1) + 1,
             "memory": psutil.virtual_memory().total * 9 // 10 // 2**20,
             "password": password,
         }
@@ -313,7 +333,6 @@ def main() -> None:
         case ["up", folder]:
             install()
             Cluster(Path(folder)).up()
-            print(f"export SLURM_CONF={Cluster(Path(folder)).configuration}")
         case ["down", folder]:
             Cluster(Path(folder)).down()
         case _:

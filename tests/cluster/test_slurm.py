@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -25,7 +24,7 @@ SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
 SECRET = "NOT_FOR_ANY_JOB"
 # An audit has to be quick here: short episodes in large batches, and no waiting for what a large site takes long for.
 BATCHES = {"execution": {"episodes_per_job": 48}}
-QUICK = ("--max-threads", "2", "--seconds-between-status-checks", "2", "--latency-wait", "5")
+QUICK = ("--max-threads", "1", "--seconds-between-status-checks", "2", "--latency-wait", "5")
 QUICK_PLUGIN = ("--slurm-init-seconds-before-status-checks", "2")
 SMALL = {
     "task": {"settings": {"rows": 4_536}},
@@ -258,4 +257,3 @@ def test_nothing_listens_beyond_the_loopback(site: Cluster) -> None:
     listening = [line.split()[3] for line in told.stdout.splitlines() if '"slurm' in line or '"mariadbd"' in line]
     assert listening
     assert all(address.startswith("127.0.0.1:") for address in listening)
-    assert os.environ.get("SLURM_CONF") != str(site.configuration)
