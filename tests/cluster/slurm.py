@@ -179,10 +179,10 @@ class Cluster:
         self.down()
         password = self._write()
         self._link()
-        self._start(["munged", "--force", f"--key-file={self.folder}/munge.key", f"--socket={self.folder}/munge.socket",
-                     f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munge.seed",
-                     f"--log-file={self.folder}/munged.log"])  # fmt: skip
-        self._wait("munged", lambda: (self.folder / "munge.socket").exists())
+        munge = {"key-file": "munge.key", "socket": "munge.socket", "pid-file": "munged.pid", "seed-file": "munge.seed"}
+        where = [f"--{option}={self.folder / name}" for option, name in munge.items()]
+        self._start(["munged", "--force", *where, f"--log-file={self.folder / 'munged.log'}"])
+        self._wait("munged", (self.folder / "munge.socket").exists)
         self._database(password)
         self._start(["slurmdbd"])
         self._wait("slurmdbd", lambda: self._answers("sacctmgr", "--noheader", "list", "cluster"))
@@ -253,10 +253,14 @@ class Cluster:
         data, link = self.folder / "database", self.folder / "mysql.sock"
         owned = ["--no-defaults", "--user=root", f"--datadir={data}"]
         _carry_out(["mariadb-install-db", *owned, "--auth-root-authentication-method=socket", "--skip-test-db"])
-        self._start(["mariadbd", *owned, "--skip-networking", f"--socket={link}", f"--pid-file={self.folder}/mariadbd.pid",
-                     f"--log-error={self.folder}/mariadbd.log", "--innodb-buffer-pool-size=64M",
-                     "--innodb-log-file-size=32M", "--innodb-lock-wait-timeout=900",
-                     "--innodb-flush-log-at-trx-commit=0"])  # fmt: skip
+        files = [
+            f"--socket={link}",
+            f"--pid-file={self.folder}/mariadbd.pid",
+            f"--log-error={self.folder}/mariadbd.log",
+        ]
+        sizes = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--innodb-lock-wait-timeout=900"]
+        speed = ["--skip-networking", "--innodb-flush-log-at-trx-commit=0"]
+        self._start(["mariadbd", *owned, *files, *sizes, *speed])
         client = ["mariadb", "--no-defaults", "--user=root", f"--socket={link}", "--execute"]
         self._wait("mariadbd", lambda: self._answers(*client, "SELECT 1"))
         _carry_out([*client, DATABASE.format(password=password)])

@@ -117,7 +117,9 @@ def wait(condition: Callable[[], object]) -> None:
         time.sleep(0.2)
 
 
-def new_project(folder: Path, site: Cluster, *files: str, results: str = "results", **laid: dict[str, object]) -> Project:
+def new_project(
+    folder: Path, site: Cluster, *files: str, results: str = "results", **laid: dict[str, object]
+) -> Project:
     folder.mkdir(parents=True)
     for name in SHIPPED:
         source = ROOT / name
@@ -224,7 +226,7 @@ def test_a_node_with_another_results_folder_is_told_so(finished: Project, tmp_pa
     away = project.folder / "away.sh"
     away.write_text(
         "#!/bin/sh\nexec setsid unshare --mount sh -c "
-        f"'mount -t tmpfs none {project.results} && sh \"$0\"' \"$1\" >away.log 2>&1\n",
+        f'\'mount -t tmpfs none {project.results} && sh "$0"\' "$1" >away.log 2>&1\n',
         encoding="utf-8",
     )
     away.chmod(0o755)
@@ -232,7 +234,11 @@ def test_a_node_with_another_results_folder_is_told_so(finished: Project, tmp_pa
         (ROOT / "rules/common.smk").read_text("utf-8").replace("NODES_SEE_WITHIN = 60", "NODES_SEE_WITHIN = 0"), "utf-8"
     )
     code, _ = project.run(
-        "--cluster-generic-submit-cmd", "./away.sh", "--cluster-generic-status-cmd", "echo failed #", profile="slurm-generic"
+        "--cluster-generic-submit-cmd",
+        "./away.sh",
+        "--cluster-generic-status-cmd",
+        "echo failed #",
+        profile="slurm-generic",
     )
     assert code == 1
     told = (project.folder / "away.log").read_text(encoding="utf-8")
@@ -246,14 +252,18 @@ def test_a_job_that_runs_out_of_time_ends_the_run_and_the_next_one_finishes(
     project, script, process = out_of_time
     assert "score_controls" in process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 1
-    states = project.cluster.ask("sacct", "--allocations", "--noheader", "--format=State", "--state=TIMEOUT", "--starttime=now-1hour")
+    states = project.cluster.ask(
+        "sacct", "--allocations", "--noheader", "--format=State", "--state=TIMEOUT", "--starttime=now-1hour"
+    )
     assert "TIMEOUT" in states
     project.as_shipped(script)
     assert project.finish(profile="slurm-generic") == (project.folder / "original.json").read_bytes()
 
 
 def test_nothing_listens_beyond_the_loopback(site: Cluster) -> None:
-    told = subprocess.run(["ss", "--listening", "--tcp", "--numeric", "--processes"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["ss", "--listening", "--tcp", "--numeric", "--processes"], capture_output=True, text=True, check=True
+    )
     listening = [line.split()[3] for line in told.stdout.splitlines() if '"slurm' in line or '"mariadbd"' in line]
     assert listening
     assert all(address.startswith("127.0.0.1:") for address in listening)

@@ -21,7 +21,9 @@ from dcpflow.tasks import load_task, task_sources
 
 OF_RECORDS: Final = frozenset({"all", "freeze_contract", "register", "costs", "decide", "report"})
 """Rules that do not open the task."""
-PASSED_ON: Final = frozenset({"PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"})
+PASSED_ON: Final = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"}
+)
 """What a job needs of the environment of whoever submits it, to find programs, files and its language."""
 OF_SCHEDULERS: Final = ("SLURM_", "SBATCH_", "KUBE", "CONDOR_", "_CONDOR_", "LC_", "PYTHON", "SSL_CERT_")
 """With what the names of variables begin that say where a scheduler is and how it is asked, or are harmless."""
