@@ -111,7 +111,7 @@ def require(results: Path, patience: float) -> None:
     """
     deadline = time.monotonic() + patience
     # the folder is listed, since a network file system may remember that a file was not there
-    while not (results.is_dir() and _path(results).name in os.listdir(results)):
+    while not (results.is_dir() and _path(results) in results.iterdir()):
         if time.monotonic() > deadline:
             raise UsageError(
                 f"the host {socket.gethostname()} does not see the run that submitted this job in {results.absolute()}",
