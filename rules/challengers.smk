@@ -15,6 +15,8 @@ rule run_challenger:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("challengers"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

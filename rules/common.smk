@@ -1,6 +1,7 @@
 """What all rules share: the validated configuration, where things lie, the lock of the results folder."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -12,11 +13,17 @@ from dcpflow.stages.workflow import Workflow
 # On a full disk Snakemake's own log cannot be written either: that must not bury what is said on the screen.
 logging.raiseExceptions = False
 
+# seconds for which a client of NFS may believe what it has seen of a folder before
+NODES_SEE_WITHIN = 60
+
 try:
     AUDIT = Workflow.from_mapping(config)
     # found before any rule, so that a task or an agent that is not there is told in one line
     SOURCES = AUDIT.registered_sources
     STRATA = AUDIT.registered_strata
+    if workflow.remote_exec:
+        # on a node of a cluster this file is read before anything is looked for
+        runlock.require(Path(AUDIT.results), patience=NODES_SEE_WITHIN)
 except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 
@@ -43,11 +50,30 @@ def asking_at_once():
     return workflow.nodes or workflow.cores or 1
 
 
+# Each takes a second or less and starts no agent: cheaper where snakemake itself runs than as a job of a cluster.
+localrules:
+    seal_task,
+    freeze_contract,
+    register,
+    count_slots,
+    freeze_stratum,
+    read_look,
+    freeze_packet,
+    select_checkpoint,
+    decide,
+    costs,
+    report,
+
+
 onstart:
     try:
         AUDIT.require_for({job.rule.name for job in workflow.dag.needrun_jobs()})
         runlock.take(Path(RESULTS))
         AUDIT.tell_jobs(asking_at_once())
+        if workflow.non_local_exec:
+            # schedulers give their jobs the environment in which they are submitted
+            for variable in AUDIT.kept_from_jobs(os.environ):
+                del os.environ[variable]
     except DcpflowError as error:
         raise WorkflowError(str(error))
     except OSError as error:

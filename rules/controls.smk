@@ -15,6 +15,8 @@ rule run_control:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("controls"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

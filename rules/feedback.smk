@@ -17,6 +17,8 @@ rule run_pair:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("pairs"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -41,6 +43,8 @@ rule run_null_pair:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("null_pairs"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -65,6 +69,8 @@ rule run_misled_null:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("misled_nulls"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -94,6 +100,8 @@ rule replace_pair:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("pair_replacements"),
     params:
         slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:
@@ -119,6 +127,8 @@ rule replace_null_pair:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("null_pair_replacements"),
     params:
         slot=lambda wildcards: AUDIT.first(wildcards.batch),
     message:

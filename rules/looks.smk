@@ -19,6 +19,8 @@ rule run_later_challenger:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("challengers"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
@@ -48,6 +50,8 @@ rule run_later_pair:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("pairs"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

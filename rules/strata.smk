@@ -42,6 +42,8 @@ rule run_stratum:
         "../envs/dcpflow.yaml"
     resources:
         api=lambda wildcards: AUDIT.strata[wildcards.stratum].api,
+        mem_mb=lambda wildcards: AUDIT.strata[wildcards.stratum].memory_mb,
+        runtime=lambda wildcards: AUDIT.strata[wildcards.stratum].minutes("challengers"),
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),

@@ -15,6 +15,8 @@ rule run_target:
         "../envs/dcpflow.yaml"
     resources:
         api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("target"),
     message:
         "target run: the research whose outcome is claimed"
     shell:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +132,115 @@ def test_default_profile_has_known_options_and_no_site_settings() -> None:
     parser = get_argument_parser()
     assert {f"--{name}" for name in profile} <= set(parser._option_string_actions)
     assert not set(profile) & {"cores", "jobs", "executor", "config", "configfile", "default-resources"}
+
+
+CLUSTERS = {"slurm", "slurm-generic", "kubernetes", "htcondor"}
+
+
+def test_there_is_a_profile_for_each_cluster_and_no_other() -> None:
+    assert {path.name for path in (ROOT / "profiles").iterdir()} == {"default", *CLUSTERS}
+
+
+@pytest.mark.parametrize("name", sorted(CLUSTERS))
+def test_the_profile_of_a_cluster_repeats_the_default_one_and_says_what_a_job_may_take(name: str) -> None:
+    """A workflow profile that is named takes the place of the default one."""
+    default, profile = (
+        yaml.safe_load((ROOT / f"profiles/{one}/profile.yaml").read_text("utf-8")) for one in ("default", name)
+    )
+    assert default.items() <= profile.items()
+    resources = profile["default-resources"]
+    # snakemake itself takes 150 MB in each job
+    assert resources["mem_mb"] >= 200
+    assert resources["runtime"] > 0
+    assert {"executor", "jobs", "local-cores", "latency-wait"} <= profile.keys()
+    assert not set(profile) & {"config", "configfile", "cores"}
+
+
+@pytest.mark.parametrize("name", ["slurm-generic", "kubernetes"])
+def test_commands_of_a_profile_need_no_executable_file(name: str) -> None:
+    """A project that `dcpflow init` writes has none."""
+    profile = yaml.safe_load((ROOT / f"profiles/{name}/profile.yaml").read_text("utf-8"))
+    interpreter, script = profile["cluster-generic-status-cmd"].split()
+    assert interpreter == "sh"
+    assert (ROOT / script).is_file()
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("COMPLETED", "success"),
+        ("RUNNING", "running"),
+        ("PENDING", "running"),
+        ("COMPLETING", "running"),
+        ("", "running"),
+        ("TIMEOUT", "failed"),
+        ("FAILED", "failed"),
+        ("CANCELLED by 0", "failed"),
+        ("NODE_FAIL", "failed"),
+        ("OUT_OF_MEMORY", "failed"),
+        ("PREEMPTED", "failed"),
+    ],
+)
+def test_what_has_become_of_a_job_of_slurm_is_judged_by_its_state(tmp_path: Path, state: str, expected: str) -> None:
+    program(tmp_path / "sacct", f"test -n '{state}' && echo '{state}'")
+    program(tmp_path / "scontrol", "exit 1")
+    assert status_of("slurm-generic", tmp_path) == expected
+
+
+def test_where_slurm_keeps_no_accounts_a_job_s_state_is_what_the_controller_says(tmp_path: Path) -> None:
+    program(tmp_path / "sacct", "exit 1")
+    program(tmp_path / "scontrol", "echo 'JobId=7 JobName=dcpflow JobState=TIMEOUT Reason=TimeLimit'")
+    assert status_of("slurm-generic", tmp_path) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("echo 'SuccessCriteriaMet Complete '", "success"),
+        ("echo 'FailureTarget Failed '", "failed"),
+        ("echo ''", "running"),
+        ("echo 'Error from server (NotFound): jobs.batch \"7\" not found' >&2; exit 1", "failed"),
+        ("echo 'Unable to connect to the server' >&2; exit 1", "running"),
+    ],
+)
+def test_what_has_become_of_a_job_of_kubernetes(tmp_path: Path, told: str, expected: str) -> None:
+    program(tmp_path / "kubectl", told)
+    assert status_of("kubernetes", tmp_path) == expected
+
+
+def status_of(profile: str, programs: Path) -> str:
+    """What the profile's script says, with these programs in place of the cluster's."""
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    command = ["sh", str(ROOT / f"profiles/{profile}/status.sh"), "7"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_job_of_kubernetes_gets_the_shared_volume_one_try_and_nothing_of_the_environment(tmp_path: Path) -> None:
+    program(tmp_path / "kubectl", f"cat >'{tmp_path}/job.json'; echo name-of-the-job")
+    options = [
+        "--image=image",
+        "--claim=claim",
+        f"--mount={tmp_path}",
+        "--cpus=2",
+        "--mem-mb=700",
+        "--minutes=5",
+        "job.sh",
+    ]
+    command = [sys.executable, str(ROOT / "profiles/kubernetes/submit.py"), *options]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SECRET": "s3cret"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "name-of-the-job"
+    text = (tmp_path / "job.json").read_text("utf-8")
+    assert "s3cret" not in text
+    job = json.loads(text)["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (0, 300)
+    assert container["volumeMounts"] == [{"name": "shared", "mountPath": str(tmp_path)}]
+    assert container["workingDir"] == str(tmp_path)
+    assert container["resources"]["requests"] == {"cpu": "2", "memory": "700M"}
+    elsewhere = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert elsewhere.returncode == 1
+    assert "is not on the shared volume" in elsewhere.stderr
 
 
 # --- make --------------------------------------------------------------------------------------------------

@@ -10,12 +10,11 @@ from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, files
-from dcpflow.records.holders import Holder
+from dcpflow.records.holders import Holder, Silence
 from dcpflow.records.journal import Journal
 
 SCHEMA = "dcpflow.episode/1"
 POLL_SECONDS = 0.2
-FOREIGN_SILENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -183,7 +182,7 @@ class EpisodeStore:
         folder = self.folder(key)
         folder.mkdir(parents=True, exist_ok=True)
         told = False
-        silence = _Silence()
+        silence = Silence()
         while True:
             if (record := self.committed(key)) is not None:
                 return record
@@ -234,23 +233,6 @@ class Claim:
             files.write_once(path.with_name(f"aside-{self._number}.warc"), archive)
         files.write_once(path, record.to_bytes())
         return path.read_bytes()
-
-
-class _Silence:
-    """Whether a file has gone untouched for long, by this process's own clock alone."""
-
-    def __init__(self) -> None:
-        self._seen: tuple[str, int] = ("", 0)
-        self._since = time.monotonic()
-
-    def too_long(self, path: Path) -> bool:
-        try:
-            now_seen = (path.name, path.stat().st_mtime_ns)
-        except FileNotFoundError:
-            return False
-        if now_seen != self._seen:
-            self._seen, self._since = now_seen, time.monotonic()
-        return time.monotonic() - self._since > FOREIGN_SILENCE_SECONDS
 
 
 def _last_holder(folder: Path) -> tuple[int, Holder | None]:

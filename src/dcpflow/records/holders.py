@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical
+
+FOREIGN_SILENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,33 @@ class Holder:
         if self.boot != _boot_id():
             return False
         return _start_ticks(self.pid) == self.started
+
+
+class Silence:
+    """Whether a file that a living process of another host touches again and again has gone untouched for long.
+
+    Its dates are compared with each other, never with a clock, so that the hosts' clocks may differ.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] = ("", 0)
+        self._since = time.monotonic()
+        self.heard = False
+
+    def too_long(self, path: Path) -> bool:
+        """Look at the file once more; ``heard`` then says whether it was ever seen to be touched.
+
+        Args:
+            path: the file; another one begins a new watch.
+        """
+        try:
+            now_seen = (path.name, path.stat().st_mtime_ns)
+        except FileNotFoundError:
+            return False
+        if now_seen != self._seen:
+            self.heard = now_seen[0] == self._seen[0]
+            self._seen, self._since = now_seen, time.monotonic()
+        return time.monotonic() - self._since > FOREIGN_SILENCE_SECONDS
 
 
 def _boot_id() -> str:

@@ -1,41 +1,80 @@
-"""The run lock: one run per results folder, and nothing to clean up by hand after a kill."""
+"""The run lock: one run per results folder, and nothing to clean up by hand after a kill.
+
+It is also what shows a job on another machine that it sees the same results folder as the run that submitted it.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical, files
-from dcpflow.records.holders import Holder
+from dcpflow.records.holders import FOREIGN_SILENCE_SECONDS, Holder, Silence
+
+BEAT_SECONDS = 10.0
+POLL_SECONDS = 0.5
 
 
 def take(results: Path) -> None:
     """Take the lock of a results folder for this process; a dead run's lock is cleared.
 
+    Whether a run on another host is alive shows by its lock, which a living one touches every ten seconds.
+
     Raises:
-        UsageError: a living run, or one on another host, holds it.
+        UsageError: a living run holds it.
     """
-    path = results / ".run-lock.json"
+    path = _path(results)
     mine = canonical.encode(Holder.myself().to_json())
+    silence = Silence()
     while not files.write_once(path, mine, mode=0o644):
         try:
             held = path.read_bytes()
         except FileNotFoundError:
             continue
         holder = Holder.read(path) if held else None
-        alive = holder.alive() if holder else False
-        if holder is None or alive is False:
+        if holder is None or not _alive(holder, path, silence):
             _clear(path, held)
             continue
-        where = "" if alive else f" on the host {holder.host}"
+        where = "" if holder.alive() else f" on the host {holder.host}"
         raise UsageError(
             f"another run (process {holder.pid}{where}) is at work in {results}",
-            "Wait for it to end, or give this run a results folder of its own (execution.results)"
-            if alive
-            else f"If that run is dead, remove {path}",
+            "Wait for it to end, or give this run a results folder of its own (execution.results)",
         )
+    threading.Thread(target=_beat, args=(path,), daemon=True).start()
+
+
+def _alive(holder: Holder, path: Path, silence: Silence) -> bool:
+    """Whether the run is at work; of one on another host that is watched until it shows, or has long been silent."""
+    alive = holder.alive()
+    if alive is not None:
+        return alive
+    print(
+        f"{path} was left by a run on the host {holder.host}: "
+        f"if nothing is heard of it for {FOREIGN_SILENCE_SECONDS:g} seconds, this run goes on",
+        flush=True,
+    )
+    while not silence.too_long(path):
+        if silence.heard:
+            return True
+        if not path.exists():
+            return False
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+def _beat(path: Path) -> None:
+    """Show other hosts that this run is alive, for as long as it holds the lock."""
+    while True:
+        time.sleep(BEAT_SECONDS)
+        with suppress(OSError):
+            if Holder.read(path) != Holder.myself():
+                return
+            os.utime(path)
 
 
 def _clear(path: Path, dead: bytes) -> None:
@@ -54,7 +93,33 @@ def _clear(path: Path, dead: bytes) -> None:
 
 def release(results: Path) -> None:
     """Give the lock back if this process holds it; one that cannot be removed is cleared by the next run."""
-    path = results / ".run-lock.json"
+    path = _path(results)
     with suppress(OSError):
         if Holder.read(path) == Holder.myself():
             path.unlink()
+
+
+def require(results: Path, patience: float) -> None:
+    """See that this machine has the results folder of a run that is at work: for jobs on the nodes of a cluster.
+
+    Args:
+        results: the results folder.
+        patience: seconds until what another machine has written has to be seen here.
+
+    Raises:
+        UsageError: there is no lock in the folder.
+    """
+    deadline = time.monotonic() + patience
+    # the folder is listed, since a network file system may remember that a file was not there
+    while not (results.is_dir() and _path(results) in results.iterdir()):
+        if time.monotonic() > deadline:
+            raise UsageError(
+                f"the host {socket.gethostname()} does not see the run that submitted this job in {results.absolute()}",
+                "All nodes have to share that folder: put it, or the whole project, on a file system that they share "
+                "(execution.results; docs/clusters.md). Where the run has ended meanwhile, the job was just too late",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _path(results: Path) -> Path:
+    return results / ".run-lock.json"

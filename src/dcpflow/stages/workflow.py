@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,16 @@ OF_RECORDS: Final = frozenset(
 """Rules that do not open the task."""
 OF_STRATA: Final = "run_stratum"
 """The rule that runs the episodes of strata."""
+PASSED_ON: Final = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"}
+)
+"""What a job needs of the environment of whoever submits it, to find programs, files and its language."""
+OF_SCHEDULERS: Final = ("SLURM_", "SBATCH_", "KUBE", "CONDOR_", "_CONDOR_", "LC_", "PYTHON", "SSL_CERT_")
+"""With what the names of variables begin that say where a scheduler is and how it is asked, or are harmless."""
+HARNESS_MB: Final = 500
+"""Memory of a job besides its agent: snakemake, the harness and the evaluator."""
+HARNESS_MINUTES: Final = 10
+"""Time of a job besides its agents' wall limits: starts, probes, evaluations."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +259,26 @@ class Workflow:
     def api(self) -> int:
         """What an episode's job takes of the resource ``api``: 1 where its agent asks a model, else nothing."""
         return int(self.config.agent.model is not None)
+
+    @property
+    def memory_mb(self) -> int:
+        """What an episode's job may take of memory: its agent as much as is registered."""
+        return HARNESS_MB + self.config.limits.memory_mb
+
+    def minutes(self, stage: str) -> int:
+        """How long a job of the stage may take, if each of its agents takes as long as is registered."""
+        episodes = self.batch_size(stage) * len(plan.STAGES[stage].arms)
+        return HARNESS_MINUTES + math.ceil(episodes * self.config.limits.wall_seconds / 60)
+
+    def kept_from_jobs(self, environment: Collection[str]) -> list[str]:
+        """Variables that no job on a cluster is given: all but the few that it needs, and the model's key.
+
+        Args:
+            environment: names of all variables.
+        """
+        models = [audit.config.agent.model for audit in (self, *self.strata.values())]
+        needed = PASSED_ON | {model.key_variable for model in models if model}
+        return sorted(name for name in environment if name not in needed and not name.startswith(OF_SCHEDULERS))
 
     @property
     def costs(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, episodes
+from dcpflow.records import canonical, episodes, holders
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.holders import Holder
 from dcpflow.records.objects import ObjectStore
@@ -219,7 +219,7 @@ def test_what_an_orphaned_job_commits_late_changes_nothing(store: EpisodeStore, 
 def test_a_process_of_another_machine_is_waited_for_as_long_as_it_shows_itself(
     store: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(episodes, "FOREIGN_SILENCE_SECONDS", 0.15)
+    monkeypatch.setattr(holders, "FOREIGN_SILENCE_SECONDS", 0.15)
     path = held_by(store, replace(Holder.myself(), host="elsewhere.example").to_json())
     began = time.monotonic()
     stop = threading.Event()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical, runlock
+from dcpflow.records import canonical, holders, runlock
 from dcpflow.records.holders import Holder
 
 NAME = ".run-lock.json"
@@ -71,11 +75,81 @@ def test_a_second_run_is_refused_with_the_process_that_is_at_work(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-def test_a_run_on_another_machine_is_named_with_what_to_do_if_it_is_dead(tmp_path: Path) -> None:
-    leave(tmp_path, replace(Holder.myself(), host="elsewhere.example"))
-    with pytest.raises(UsageError, match=r"elsewhere\.example") as caught:
+ELSEWHERE = replace(Holder.myself(), host="elsewhere.example")
+
+
+def test_a_run_on_another_machine_that_shows_itself_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
+    data = leave(tmp_path, ELSEWHERE)
+    shown = threading.Timer(0.1, lambda: os.utime(tmp_path / NAME, ns=(1, 1)))
+    shown.start()
+    with pytest.raises(UsageError, match=r"on the host elsewhere\.example"):
         runlock.take(tmp_path)
-    assert f"remove {tmp_path / NAME}" in caught.value.remedy
+    assert (tmp_path / NAME).read_bytes() == data
+
+
+def test_a_dead_run_on_another_machine_does_not_block_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(holders, "FOREIGN_SILENCE_SECONDS", 0.05)
+    leave(tmp_path, ELSEWHERE)
+    runlock.take(tmp_path)
+    assert lock_of(tmp_path) == Holder.myself()
+    assert "left by a run on the host elsewhere.example" in capsys.readouterr().out
+
+
+def test_a_lock_that_its_run_on_another_machine_gives_back_meanwhile_is_taken_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
+    leave(tmp_path, ELSEWHERE)
+    threading.Timer(0.1, (tmp_path / NAME).unlink).start()
+    runlock.take(tmp_path)
+    assert lock_of(tmp_path) == Holder.myself()
+
+
+def test_a_run_shows_other_machines_that_it_is_alive_until_it_gives_the_lock_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runlock, "BEAT_SECONDS", 0.02)
+    runlock.take(tmp_path)
+    os.utime(tmp_path / NAME, ns=(1, 1))
+    assert within(5, lambda: (tmp_path / NAME).stat().st_mtime_ns > 1)
+    runlock.release(tmp_path)
+    data = leave(tmp_path, ELSEWHERE)
+    os.utime(tmp_path / NAME, ns=(1, 1))
+    assert not within(0.2, lambda: (tmp_path / NAME).stat().st_mtime_ns > 1)
+    assert (tmp_path / NAME).read_bytes() == data
+
+
+def test_a_job_on_a_machine_that_sees_the_run_goes_on_though_the_news_took_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
+    leave(tmp_path, ELSEWHERE)
+    runlock.require(tmp_path, patience=0)
+    (tmp_path / NAME).unlink()
+    threading.Timer(0.1, lambda: leave(tmp_path, ELSEWHERE)).start()
+    runlock.require(tmp_path, patience=5)
+
+
+@pytest.mark.parametrize("folder", ["other", "."], ids=["no folder", "another folder"])
+def test_a_job_on_a_machine_with_another_results_folder_is_told_so(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(UsageError, match=f"host {socket.gethostname()} does not see the run") as caught:
+        runlock.require(tmp_path / folder, patience=0)
+    assert str(tmp_path / folder) in str(caught.value)
+    assert "All nodes have to share that folder" in caught.value.remedy
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes to hold in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 @pytest.mark.parametrize("other", [dead(), replace(Holder.myself(), host="elsewhere.example")])

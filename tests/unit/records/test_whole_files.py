@@ -154,3 +154,21 @@ def test_a_private_folder_is_closed_even_where_it_stood_open(tmp_path: Path) -> 
     folder.mkdir(parents=True, mode=0o755)
     for path in (folder, tmp_path / "new"):
         assert stat.S_IMODE(files.private_folder(path).stat().st_mode) == 0o700
+
+
+def test_a_file_that_was_created_though_the_answer_was_lost_is_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over NFS: the client asks a second time, and is told that the name is taken."""
+    link = os.link
+
+    def answered_late(source: Path, target: Path) -> None:
+        link(source, target)
+        raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(os, "link", answered_late)
+    assert files.write_once(tmp_path / "mine", b"data")
+    monkeypatch.setattr(os, "link", link)
+    assert not files.write_once(tmp_path / "mine", b"other")
+    assert (tmp_path / "mine").read_bytes() == b"data"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]

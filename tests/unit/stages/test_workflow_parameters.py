@@ -233,3 +233,34 @@ def test_the_folder_that_cannot_be_written_to_is_named(
 
     monkeypatch.setattr("os.fsync", full)
     assert "results cannot be written or read: the disk is full" in str(workflow().storage_fault())
+
+
+def test_a_job_may_take_as_long_and_as_much_as_is_registered_for_its_agents(workflow: Callable[..., Workflow]) -> None:
+    one = workflow(limits={"wall_seconds": 600.0, "memory_mb": 2048}, execution={"episodes_per_job": 8})
+    assert one.memory_mb > 2048
+    assert one.minutes("target") > 10
+    assert one.minutes("challengers") > 80
+    assert one.minutes("pairs") > 80
+    # a replacement is one pair
+    assert 20 < one.minutes("pair_replacements") < 80
+
+
+def test_jobs_on_a_cluster_get_of_the_environment_what_they_need_and_no_secret(
+    workflow: Callable[..., Workflow],
+) -> None:
+    given = {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "SLURM_CONF",
+        "KUBECONFIG",
+        "AWS_SECRET_ACCESS_KEY",
+        "MY_KEY",
+        "SSH_AUTH_SOCK",
+    }
+    secrets = {"AWS_SECRET_ACCESS_KEY", "MY_KEY", "SSH_AUTH_SOCK"}
+    assert set(workflow().kept_from_jobs(given)) == secrets
+    model = {"api": "openai", "base_url": "https://api.example", "key_variable": "MY_KEY"}
+    chat = workflow(agent={"kind": "chat", "name": "loop", "model_id": "m-1", "model": model})
+    assert set(chat.kept_from_jobs(given)) == secrets - {"MY_KEY"}
