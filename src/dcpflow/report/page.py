@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from dcpflow.records import canonical
 from dcpflow.records.packet import Packet
-from dcpflow.report import figures, ledger, templates, wording
+from dcpflow.report import figures, ledger, markup, wording
 from dcpflow.report.material import Experiment, Material, Row
 from dcpflow.report.screen import interval, number
 from dcpflow.report.times import Times
 
-MAX_TEXT: Final = 6_000
-"""Longest text of the page; whatever others wrote was cut before that."""
 MAX_ROWS: Final = 400
 MAX_CHANGES: Final = 100
 MAX_PATHS: Final = 3
@@ -36,24 +34,7 @@ def render(material: Material, times: Times | None = None) -> bytes:
         material: what it shows.
         times: wall times, which are no part of the evidence; left out where None.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - needed for pages alone
-
-    environment = Environment(
-        loader=FileSystemLoader(templates.FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(number=number, bounded=wording.bounded, counting=wording.counting)
-    page = environment.get_template("page.html").render(**_content(material), times=times)
-    return page.encode() + b"\n"
-
-
-def _shown(value: Any) -> Any:
-    """What a template writes: no text, wherever it came from, steers the display or is without end."""
-    return wording.bounded(value, MAX_TEXT) if type(value) is str else value
+    return markup.page("page.html", **_content(material), times=times)
 
 
 def _content(material: Material) -> dict[str, Any]:
