@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from dcpflow.errors import UsageError
+from dcpflow.records import files
 from dcpflow.report import markup
 from dcpflow.report.curves import Curve, Steps
 from dcpflow.report.figures import Spans
@@ -76,6 +79,18 @@ class Sheet:
     notice: tuple[str, str]
     sections: Sequence[Section]
     source: str
+
+
+def write(path: Path, sheet: Sheet) -> None:
+    """Write the page.
+
+    Raises:
+        UsageError: there can be no such file.
+    """
+    try:
+        files.write_atomic(path, render(sheet))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "Name another file") from None
 
 
 def render(sheet: Sheet) -> bytes:
