@@ -92,6 +92,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     command.add_argument("--output", type=Path, help="by default report.html in the results folder")
     command.add_argument("--times", action="store_true", help="add wall times, which are no part of the evidence")
+    command.add_argument("--costs", action="store_true", help="add what the model has cost, which is none either")
     command.set_defaults(run=_report)
 
     command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
@@ -326,7 +327,7 @@ def _report(options: argparse.Namespace) -> int | None:
 
     path = options.path or Path(_audit(options).results)
     try:
-        output = render(path, options.output, with_times=options.times)
+        output = render(path, options.output, with_times=options.times, with_costs=options.costs)
     except UsageError as error:
         return _bad_usage(error)
     print(f"wrote {output}")

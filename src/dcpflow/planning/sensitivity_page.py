@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from dcpflow.planning.sensitivity import DESCRIPTION, Curve, Sensitivity
+from dcpflow.planning.sensitivity import Curve, Sensitivity
 from dcpflow.planning.sensitivity_text import holds, span
 from dcpflow.planning.text import number
 from dcpflow.records.registration import Registered
@@ -43,8 +43,8 @@ def page(found: Sensitivity, under: Registered) -> Sheet:
         kind="Sensitivity of a decision to its thresholds",
         title=f"{under.config('claim')['id']}: how the decision leans on its thresholds",
         notice=(
-            "Never a decision",
-            f"this is {DESCRIPTION}. The rules were applied to the same evidence, with one threshold changed at a time. "
+            "A description, never a decision",
+            "the rules, on the same evidence, with one threshold changed at a time. "
             f"Under what is registered, Core is {_said(found.core)} and Evidence is {_said(found.evidence)}",
         ),
         sections=[_table(found), *(_section(curve) for curve in found.curves)],
@@ -69,12 +69,13 @@ def _table(found: Sensitivity) -> Section:
 
 def _rows(curve: Curve) -> Iterator[tuple[str, ...]]:
     for segment in curve.segments:
-        here = f": registered {number(curve.registered)}" if holds(segment, curve.registered) else ""
-        yield curve.name, span(segment) + here, _said(segment.core), _said(segment.evidence)
+        here = f", registered {number(curve.registered)}" if holds(segment, curve.registered) else ""
+        yield curve.name + here, span(segment), _said(segment.core), _said(segment.evidence)
 
 
 def _section(curve: Curve) -> Section:
-    words = [text for text in (MEANING.get(curve.name, ""), _sentence(curve.remark)) if text]
+    words = [MEANING[curve.name]] if curve.name in MEANING else []
+    words += [f"{curve.name}: {curve.remark}."] if curve.remark else []
     axis = _axis(curve)
     shapes = curves.steps(
         [
@@ -95,10 +96,6 @@ def _named(curve: Curve) -> list[float]:
     return sorted(sorted(curve.flips, key=lambda flip: abs(flip - curve.registered))[:MAX_FLIPS])
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
-
-
 def _axis(curve: Curve) -> Axis:
     """From the least to the largest value that may be registered; that of a chance of error is logarithmic."""
     if not curve.name.startswith("alpha."):
@@ -110,9 +107,9 @@ def _axis(curve: Curve) -> Axis:
 def _caption(curve: Curve, axis: Axis) -> str:
     words = [f"{curve.name}, over what may be registered while all else stays as it is."]
     if axis.logarithmic:
-        words.append("The axis is logarithmic; left of it nothing changes.")
+        words.append("The axis is logarithmic; left of its end nothing changes.")
     if not curve.flips:
-        words.append("Nothing changes anywhere.")
+        words.append("Neither status changes anywhere.")
     elif len(curve.flips) > MAX_FLIPS:
         words.append(f"{MAX_FLIPS} of {len(curve.flips)} flip points are named; all stand in the table.")
     return " ".join(words)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dcpflow.planning.simulation import CONFIDENCE, Rate, Simulated, no_challenger_recovers
-from dcpflow.planning.simulation_text import HEADINGS, errors, formula, interval, registered, rows, truth
+from dcpflow.planning.simulation_text import HEADINGS, errors, formula, registered, rows, truth
 from dcpflow.planning.text import number
 from dcpflow.report import figures
 from dcpflow.report.sheet import Figure, Section, Sheet, Table
@@ -44,12 +44,12 @@ def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _endings(found: Simulated) -> Section:
     shown = [
-        _span(f"{claim.capitalize()} {status.replace('_', ' ')} by rule {rule}", status, rate)
+        _span(f"{claim.capitalize()} {status.replace('_', ' ')}: ", status, found.rate(claim, status), 4)
         for claim in ("core", "evidence")
-        for status, _, rule, rate in found.by_status(claim)
+        for status in dict.fromkeys(status for status, _, _, _ in found.by_status(claim))
     ]
     figure = Figure(
-        "Share of audits by how they end",
+        "Share of audits by status",
         figures.spans(shown, [], (0.0, 1.0)),
         f"Share of all {found.audits:,} audits, with its exact {CONFIDENCE:.0%} interval: narrow where there are many audits.",
     )
@@ -75,10 +75,11 @@ def _errors(found: Simulated) -> Section:
         said = name.replace("_", " ").capitalize()
         marks = limits if name == FALSE_CERTIFICATION else []
         caption = f"{said}, of {found.audits:,} audits, with its exact {CONFIDENCE:.0%} interval."
-        shown.append(Figure(said, figures.spans([_span(said, "effect", rate)], marks, ()), caption))
+        shown.append(Figure(said, figures.spans([_span("", "effect", rate, 6)], marks, ()), caption))
     return Section("Wrong decisions", words, shown)
 
 
-def _span(label: str, kind: str, rate: Rate) -> tuple[str, str, float, float, float]:
+def _span(name: str, kind: str, rate: Rate, digits: int) -> tuple[str, str, float, float, float]:
     low, high = rate.interval
-    return f"{label}: {rate.value:.6f} in {interval(rate)}", kind, low, rate.value, high
+    label = f"{name}{rate.value:.{digits}f} in [{low:.{digits}f}, {high:.{digits}f}]"
+    return label, kind, low, rate.value, high

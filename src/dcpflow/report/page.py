@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dcpflow.records import canonical
 from dcpflow.records.packet import Packet
-from dcpflow.report import figures, ledger, markup, wording
+from dcpflow.report import costs, figures, ledger, markup, wording
 from dcpflow.report.material import Experiment, Material, Row
 from dcpflow.report.screen import interval, number
 from dcpflow.report.times import Times
@@ -27,14 +27,15 @@ STAGES: Final = {
 }
 
 
-def render(material: Material, times: Times | None = None) -> bytes:
+def render(material: Material, times: Times | None = None, spent: Sequence[Row] | None = None) -> bytes:
     """The page of one audit, the same bytes for the same evidence.
 
     Args:
         material: what it shows.
         times: wall times, which are no part of the evidence; left out where None.
+        spent: rows of the table ``costs``, which is none either; left out where None.
     """
-    return markup.page("page.html", **_content(material), times=times)
+    return markup.page("page.html", **_content(material), times=times, costs=costs.by_stage(spent) if spent is not None else None)
 
 
 def _content(material: Material) -> dict[str, Any]:
