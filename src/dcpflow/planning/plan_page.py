@@ -22,7 +22,10 @@ def page(plan: Plan, guess: Guess, cost: Cost) -> Sheet:
     return Sheet(
         kind="Plan of an audit, made before anything is registered",
         title="What the audit takes, and how it may end",
-        notice=("A plan", "nothing was run. What episodes will come to is guessed; all chances follow from that, exactly"),
+        notice=(
+            "A plan",
+            "nothing was run. What episodes will come to is guessed; all chances follow from that, exactly",
+        ),
         sections=[
             Section("Samples", tables=[Table("Sample sizes, and why", SAMPLES, samples(plan, guess))]),
             _budget(plan, cost),

@@ -75,7 +75,9 @@ def _rows(curve: Curve) -> Iterator[tuple[str, ...]]:
 
 def _section(curve: Curve) -> Section:
     words = [MEANING[curve.name]] if curve.name in MEANING else []
-    words += [f"{curve.name}: {curve.remark}."] if curve.remark else []
+    if curve.remark:
+        name = "" if curve.remark.startswith(curve.name) else f"{curve.name}: "
+        words.append(f"{name}{curve.remark}.")
     axis = _axis(curve)
     shapes = curves.steps(
         [

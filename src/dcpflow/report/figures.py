@@ -254,6 +254,8 @@ def _bars(scores: Sequence[float], axis: Axis, width: float, line: float) -> lis
         number = max(number, 0) if score >= line else min(number, -1)
         bins.setdefault(number, []).append(score)
     most = max((len(found) for found in bins.values()), default=1)
+    # one of several that are as high: two counts side by side would be read as one number
+    highest = next((number for number, found in bins.items() if len(found) == most), None)
     bars = []
     for number, found in bins.items():
         alone = not any(number + step in bins for step in range(-APART, APART + 1) if step)
@@ -265,7 +267,7 @@ def _bars(scores: Sequence[float], axis: Axis, width: float, line: float) -> lis
                 width=rounded((RIGHT - LEFT) / BINS),
                 height=rounded(BAR_HEIGHT * len(found) / most),
                 reaches=reaches,
-                label=str(len(found)) if alone or len(found) == most else "",
+                label=str(len(found)) if alone or number == highest else "",
                 text=f"{len(found)} of {len(scores)}: {ends}" + (", reaching the recovery line" * reaches),
             )
         )

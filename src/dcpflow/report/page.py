@@ -35,7 +35,9 @@ def render(material: Material, times: Times | None = None, spent: Sequence[Row] 
         times: wall times, which are no part of the evidence; left out where None.
         spent: rows of the table ``costs``, which is none either; left out where None.
     """
-    return markup.page("page.html", **_content(material), times=times, costs=costs.by_stage(spent) if spent is not None else None)
+    return markup.page(
+        "page.html", **_content(material), times=times, costs=costs.by_stage(spent) if spent is not None else None
+    )
 
 
 def _content(material: Material) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.planning.test_simulation import agrees
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import cheats, cheats_text, moves
+from dcpflow.planning import cheats, cheats_page, cheats_text, moves
 from dcpflow.planning.cheats import NOT_DETECTABLE, Noticed
 from dcpflow.planning.stand_in import StandIn
 from dcpflow.protocol.model import Status
@@ -137,3 +137,12 @@ def test_an_interval_that_one_unit_cannot_bound_is_refused(config: Config, setup
     sampled = replace(setup, reg=replace(setup.reg, interval_method="bounded_empirical_bernstein"))
     with pytest.raises(UsageError, match="one exact sealed unit"):
         next(cheats.play(config, sampled, 1))
+
+
+def test_the_page_says_of_each_move_what_the_text_says(played: list[Noticed]) -> None:
+    made = cheats_page.page(played, 1)
+    rows = [row for section in made.sections for row in section.tables[0].rows]
+    assert [row[0] for row in rows] == [one.move.how for one in played]
+    text = cheats_text.render(played)
+    assert all(cell in text for row in rows for cell in row[:2])
+    assert any(NOT_DETECTABLE in row[1] and row[3] for row in rows)

@@ -13,11 +13,11 @@ import pytest
 from dcpflow.bundles.export import export
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import tables
-from dcpflow.report import material, page, screen
+from dcpflow.report import costs, material, page, screen
 from dcpflow.report.material import Material
 from dcpflow.stages.rendering import render
 from dcpflow.stages.report import write_report
-from report.conftest import Page, parsed
+from report.conftest import Page, parsed, priced
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -215,6 +215,28 @@ def test_times_are_added_on_request_and_set_apart(audit_copy: Audit, tmp_path: P
     export(audit_copy.results, bundle)
     with pytest.raises(UsageError, match="no times"):
         render(bundle, None, with_times=True)
+
+
+def test_money_is_added_on_request_and_set_apart(small: Material, audit_copy: Audit, tmp_path: Path) -> None:
+    assert "USD" not in parsed(page.render(small)).text
+    rows = [priced("target", 1, 0.25), priced("challengers", 1, 0.5), priced("challengers", 2, 1.0, "timeout")]
+    text = parsed(page.render(small, spent=rows)).text
+    assert "Money, which is no part of the evidence" in text
+    assert "challengers 2 2 1 2000 800 40 1.5000" in text
+    assert "all 3 3 1 3000 1200 60 1.7500" in text
+    made = render(audit_copy.results, tmp_path / "costs.html", with_times=False, with_costs=True)
+    assert "No model was asked" in parsed(made.read_bytes()).text
+
+
+def test_prices_of_other_calls_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "costs.parquet"
+    rows = [priced("target", 1, 0.25), priced("challengers", 1, 0.5)]
+    tables.write(path, "costs", rows, "")
+    assert costs.read(path, rows) == rows
+    with pytest.raises(EvidenceError, match="is not of the calls that are recorded"):
+        costs.read(path, [*rows, priced("challengers", 2, 0.5)])
+    with pytest.raises(EvidenceError, match="missing"):
+        costs.read(tmp_path / "none.parquet", rows)
 
 
 def test_a_table_that_the_decision_does_not_rest_on_is_refused(audit_copy: Audit) -> None:
