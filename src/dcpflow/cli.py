@@ -569,8 +569,7 @@ def _sensitivity(options: argparse.Namespace) -> int | None:
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import cheats, cheats_page, cheats_text  # noqa: PLC0415
-    from dcpflow.planning import simulation, simulation_page, simulation_text  # noqa: PLC0415
+    from dcpflow.planning import cheats, cheats_page, cheats_text, simulation, simulation_page, simulation_text  # noqa: PLC0415  # noqa: PLC0415
 
     config = _audit(options).config
     truth = simulation.Truth(

@@ -20,8 +20,8 @@ def page(found: Iterable[Noticed], seed: int) -> Sheet:
             "each move is played on synthetic audits; their checks and rules are the real ones",
         ),
         sections=[_section(cheat, moves) for cheat, moves in groupby(found, key=lambda one: one.move.cheat)],
-        source=f"Made by dcpflow simulate --cheats with the seed {seed}. Certified are audits whose claim was certified all "
-        "the same, and not as exploratory, with the exact 95% interval where chance has a part in it.",
+        source=f"Made by dcpflow simulate --cheats with the seed {seed}. Certified are audits whose claim was "
+        "certified all the same, and not as exploratory, with the exact 95% interval where chance has a part in it.",
     )
 
 

@@ -48,8 +48,8 @@ def page(found: Sensitivity, under: Registered) -> Sheet:
             f"Under what is registered, Core is {_said(found.core)} and Evidence is {_said(found.evidence)}",
         ),
         sections=[_table(found), *(_section(curve) for curve in found.curves)],
-        source=f"Made by dcpflow from the evidence under the registration {under.digest}. Numbers are rounded to four digits; "
-        "the decision's are not.",
+        source=f"Made by dcpflow from the evidence under the registration {under.digest}. Numbers are rounded to four "
+        "digits; the decision's are not.",
     )
 
 
@@ -101,7 +101,9 @@ def _named(curve: Curve) -> list[float]:
 def _axis(curve: Curve) -> Axis:
     """From the least to the largest value that may be registered; that of a chance of error is logarithmic."""
     if not curve.name.startswith("alpha."):
-        return Axis(curve.low, curve.high, curves.STEPS_LEFT)
+        # where a single value may be registered there is no length to divide by
+        high = curve.high if curve.high > curve.low else curve.low + 1.0
+        return Axis(curve.low, high, curves.STEPS_LEFT)
     least = min(curve.registered, *(flip for flip in curve.flips if flip > 0), curve.high)
     return Axis(10.0 ** (math.floor(math.log10(least)) - 1), curve.high, curves.STEPS_LEFT, logarithmic=True)
 

@@ -51,7 +51,7 @@ def _endings(found: Simulated) -> Section:
     figure = Figure(
         "Share of audits by status",
         figures.spans(shown, [], (0.0, 1.0)),
-        f"Share of all {found.audits:,} audits, with its exact {CONFIDENCE:.0%} interval: narrow where there are many audits.",
+        f"Share of all {found.audits:,} audits, with its exact {CONFIDENCE:.0%} interval: narrow with many audits.",
     )
     caption = "How often each claim ended how"
     cells = [tuple(cell.replace("_", " ") for cell in row) for row in rows(found)]
@@ -61,10 +61,10 @@ def _endings(found: Simulated) -> Section:
 def _errors(found: Simulated) -> Section:
     setup = found.setup
     words = [
-        "A certificate of Core is false where challengers recover at least as often as rho; below, a refutation is: one of "
-        "many was lucky. Evidence likewise, by the margin that is registered.",
-        f"No challenger recovers, by formula: {formula(setup)}. No more certificates can be expected than that. "
-        f"Registered is alpha.recovery {setup.reg.alpha_recovery:g}.",
+        "A certificate of Core is false where challengers recover at least as often as rho; below, a refutation is: "
+        "one of many was lucky. Evidence likewise, by the margin that is registered.",
+        f"No challenger recovers, by formula: {formula(setup)}. Every certificate needs that, so that there are no "
+        f"more of them, but for chance and noise. Registered is alpha.recovery {setup.reg.alpha_recovery:g}.",
     ]
     limits = [
         ("line", f"alpha.recovery {setup.reg.alpha_recovery:g}", setup.reg.alpha_recovery),

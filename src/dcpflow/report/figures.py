@@ -238,6 +238,7 @@ def path(values: Sequence[tuple[float, bool]], name: str) -> Path:
 
 
 def marks_on(marks: Sequence[tuple[str, str, float | None]], axis: Axis) -> list[Mark]:
+    """Lines across a figure, their labels below each other; one without a value is left out."""
     placed = []
     for number, (kind, label, value) in enumerate(marks):
         if value is not None:

@@ -121,8 +121,10 @@ def pages(small: Material) -> Sequence[bytes]:
 
 
 def _framed(pages: Sequence[bytes], folder: Path, width: int) -> str:
-    """The address of a page that shows these in frames: Chromium opens no narrow window, and a frame can be as narrow as
-    a phone."""
+    """The address of a page that shows these in frames.
+
+    Chromium opens no narrow window; a frame can be as narrow as a phone.
+    """
     frames = []
     for number, data in enumerate(pages):
         (folder / f"page{number}.html").write_bytes(data)
