@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ import pytest
 from dcpflow.bundles.export import export
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import tables
+from dcpflow.records.calls import Call, Prices
 from dcpflow.report import costs, material, page, screen
 from dcpflow.report.material import Material
+from dcpflow.stages.costs import write_costs
 from dcpflow.stages.rendering import render
 from dcpflow.stages.report import write_report
 from report.conftest import Page, parsed, priced
@@ -229,12 +231,14 @@ def test_money_is_added_on_request_and_set_apart(small: Material, audit_copy: Au
 
 
 def test_prices_of_other_calls_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "costs.parquet"
-    rows = [priced("target", 1, 0.25), priced("challengers", 1, 0.5)]
-    tables.write(path, "costs", rows, "")
-    assert costs.read(path, rows) == rows
+    answered = Call("sha256:" + "0" * 64, 200, "", "m-1", 1_000_000, 0, 0, "")
+    place = {"stage": "challengers", "arm": "", "attempt": 1, "number": 1}
+    rows = [{**place, "slot": slot, "record": f"challengers/{slot}", **asdict(answered)} for slot in (1, 2)]
+    tables.write(tmp_path / "calls.parquet", "calls", rows, "")
+    write_costs(tmp_path / "calls.parquet", Prices(3.0, 3.0, 3.0), tmp_path / "costs.parquet")
+    assert [row["usd"] for row in costs.read(tmp_path / "costs.parquet", rows)] == [3.0, 3.0]
     with pytest.raises(EvidenceError, match="is not of the calls that are recorded"):
-        costs.read(path, [*rows, priced("challengers", 2, 0.5)])
+        costs.read(tmp_path / "costs.parquet", rows[:1])
     with pytest.raises(EvidenceError, match="missing"):
         costs.read(tmp_path / "none.parquet", rows)
 
