@@ -142,6 +142,9 @@ def test_a_core_audit_has_no_curves_of_gate_3(config: Config) -> None:
     core = config.model_copy(update={"claim": config.claim.model_copy(update={"grade": "core"})})
     found = sensitivity.describe(stored(stand_in.build(core, replace(GOOD, pairs=(), null_pairs=()))))
     assert (found.core, found.evidence) == ("certified", "not_tested")
+    # where every challenger is farther from the claim than epsilon may be, that is said instead of a flip
+    assert "0.600000" in curve(found, "epsilon").remark and "beyond what may be registered" in found.curves[0].remark
+    assert not curve(found, "epsilon").flips
     assert {c.name for c in found.curves} == {
         "epsilon",
         "kappa",
