@@ -15,6 +15,7 @@ from dcpflow.errors import DcpflowError, UsageError, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.planning.endings import Rates
+    from dcpflow.report.sheet import Sheet
     from dcpflow.stages.new_task import NewTask
     from dcpflow.stages.workflow import Workflow
 
@@ -104,6 +105,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     command.add_argument("--output", type=Path, help="by default report.html in the results folder")
     command.add_argument("--times", action="store_true", help="add wall times, which are no part of the evidence")
+    command.add_argument("--costs", action="store_true", help="add what the model has cost, which is none either")
     command.set_defaults(run=_report)
 
     command = commands.add_parser("costs", help="what the model has cost, by gate", parents=[audit])
@@ -179,13 +181,13 @@ def _add_planning(
     command.add_argument("--tokens", type=_amount, help="of one episode")
     command.add_argument("--money", type=_amount, help="of one episode")
     command.add_argument("--jobs", type=_count, default=1, help="episodes that run at a time (1)")
-    command.add_argument("--json", action="store_true", help="for programs")
-    command.add_argument("--fragment", action="store_true", help="print the configuration to paste alone")
+    form = _add_forms(command)
+    form.add_argument("--fragment", action="store_true", help="print the configuration to paste alone")
     command.set_defaults(run=_plan)
 
     command = commands.add_parser("sensitivity", parents=[audit], help="how a decision leans on its thresholds")
     command.add_argument("results", type=Path, nargs="?", help="a results folder; by default the configured one")
-    command.add_argument("--json", action="store_true", help="for programs")
+    _add_forms(command)
     command.set_defaults(run=_sensitivity)
 
     command = commands.add_parser("simulate", parents=[audit], help="how often an audit decides what, from a truth")
@@ -207,8 +209,16 @@ def _add_planning(
     command.add_argument("--seed", type=_whole, default=20_260_909, help="of all draws (20260909)")
     command.add_argument("--processes", type=_count, help="by default one for each processor; no draw depends on it")
     command.add_argument("--cheats", action="store_true", help="play cheating claimants instead")
-    command.add_argument("--json", action="store_true", help="for programs")
+    _add_forms(command)
     command.set_defaults(run=_simulate)
+
+
+def _add_forms(command: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """In which form an answer is given, where not as text."""
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help="for programs")
+    group.add_argument("--html", type=Path, metavar="FILE", help="write a page with tables and figures instead")
+    return group
 
 
 def _add_rates(command: argparse.ArgumentParser, recall: float = 1.0, truthful: float = 1.0, null: float = 1.0) -> None:
@@ -341,7 +351,7 @@ def _report(options: argparse.Namespace) -> int | None:
 
     path = options.path or Path(_audit(options).results)
     try:
-        output = render(path, options.output, with_times=options.times)
+        output = render(path, options.output, with_times=options.times, with_costs=options.costs)
     except UsageError as error:
         return _bad_usage(error)
     print(f"wrote {output}")
@@ -528,7 +538,7 @@ def _data_fetch(options: argparse.Namespace) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import costs, plan, plan_text  # noqa: PLC0415
+    from dcpflow.planning import costs, plan, plan_page, plan_text  # noqa: PLC0415
     from dcpflow.planning.fragment import fragment, settings  # noqa: PLC0415
 
     given = {key: getattr(options, name) for name, key in PLANNED.items()}
@@ -546,6 +556,8 @@ def _plan(options: argparse.Namespace) -> int | None:
     cost = costs.cost(made.episodes, costs.Price(seconds, options.tokens, options.money), options.jobs)
     if options.fragment:
         print(fragment(made), end="")
+    elif options.html:
+        return _write_page(options.html, plan_page.page(made, guess, cost))
     elif options.json:
         print(json.dumps({**made.to_json(), "cost": cost.to_json(), "config": settings(made)}, indent=2))
     else:
@@ -569,16 +581,28 @@ def _rates(options: argparse.Namespace) -> Rates:
     )
 
 
-def _sensitivity(options: argparse.Namespace) -> None:
-    from dcpflow.planning import sensitivity, sensitivity_text  # noqa: PLC0415
+def _sensitivity(options: argparse.Namespace) -> int | None:
+    from dcpflow.planning import sensitivity, sensitivity_page, sensitivity_text  # noqa: PLC0415
 
     results = options.results or Path(_audit(options).results)
-    found = sensitivity.describe(sensitivity.read(results))
+    stored = sensitivity.read(results)
+    found = sensitivity.describe(stored)
+    if options.html:
+        return _write_page(options.html, sensitivity_page.page(found, stored.view.registered))
     print(json.dumps(found.to_json(), indent=2) if options.json else sensitivity_text.render(found, str(results)))
+    return None
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text, stand_in  # noqa: PLC0415
+    from dcpflow.planning import (  # noqa: PLC0415
+        cheats,
+        cheats_page,
+        cheats_text,
+        simulation,
+        simulation_page,
+        simulation_text,
+        stand_in,
+    )
 
     config = _audit(options).config
     if options.cheats:
@@ -596,6 +620,8 @@ def _simulate(options: argparse.Namespace) -> int | None:
     try:
         if options.cheats:
             played = list(cheats.play(config, setup, options.seed))
+            if options.html:
+                return _write_page(options.html, cheats_page.page(played, options.seed))
             print(
                 json.dumps([one.to_json() for one in played], indent=2) if options.json else cheats_text.render(played)
             )
@@ -603,8 +629,22 @@ def _simulate(options: argparse.Namespace) -> int | None:
         found = simulation.simulate(setup, options.audits, options.seed, options.processes or os.cpu_count() or 1)
     except UsageError as error:
         return _bad_usage(error)
+    if options.html:
+        return _write_page(options.html, simulation_page.page(found))
     shown = json.dumps(simulation_text.to_json(found), indent=2) if options.json else simulation_text.render(found)
     print(shown)
+    return None
+
+
+def _write_page(path: Path, made: Sheet) -> int | None:
+    """Write a page, and say so."""
+    from dcpflow.report import sheet  # noqa: PLC0415
+
+    try:
+        sheet.write(path, made)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(f"wrote {path}")
     return None
 
 

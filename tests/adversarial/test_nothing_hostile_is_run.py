@@ -46,7 +46,7 @@ MODULES = {
     "imp",
 }
 # module: which of them it knows: the page's templates are ours, as a test below says
-IMPORTS = {"report/page.py": {"jinja2"}}
+IMPORTS = {"report/markup.py": {"jinja2"}}
 REMOVES_BY_PATH = {"shutil.rmtree", "os.walk", "os.removedirs", "shutil.copytree"}
 # module: names of templates that are constants of a function there
 TEMPLATES = {"protocol/config.py": {"words"}}
@@ -96,11 +96,15 @@ def test_no_module_knows_a_format_that_runs_code(path: Path) -> None:
 
 def test_the_page_is_made_of_shipped_templates_alone() -> None:
     """What others wrote are values of a template, never a template, and every value is escaped."""
-    made = dict(calls(LIBRARY / "report" / "page.py"))
+    made = dict(calls(LIBRARY / "report" / "markup.py"))
     options = {key.arg: ast.unparse(key.value) for key in made["Environment"].keywords}
     assert options["autoescape"] == "True" and options["loader"] == "FileSystemLoader(templates.FOLDER)"
-    assert isinstance(made["environment.get_template"].args[0], ast.Constant)
+    named = [found for path in (LIBRARY / "report").glob("*.py") for found in calls(path)]
+    filled = [call.args[0] for name, call in named if name == "markup.page"]
+    assert {template.value for template in filled if isinstance(template, ast.Constant)} == {"page.html", "sheet.html"}
+    assert all(isinstance(template, ast.Constant) for template in filled)
     assert not [name for name in made if name.endswith(("from_string", "Template"))]
+    assert {path.name for path in templates.FOLDER.glob("*.html")} <= set(templates.NAMES)
     for name in templates.NAMES:
         assert not re.search(r"\|\s*safe|autoescape|Markup", (templates.FOLDER / name).read_text("utf-8"))
 

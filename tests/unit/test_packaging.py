@@ -303,10 +303,11 @@ def test_audit_shows_what_is_ahead_then_runs_then_shows_the_decision(ready: Path
 
 def test_choices_reach_all_three_programs_alike(ready: Path) -> None:
     run = make(ready, "audit", "ISOLATION=none", "CONFIG=config/my case.yaml")
+    cores = (os.cpu_count() or 1) + 1
     options = "[--configfile][config/my case.yaml][--config][isolation={backend: none}]"
     assert [line.split(" PYTHONPATH=")[0] for line in run.stdout.splitlines()] == [
-        f"dcpflow [preflight][--cores][all]{options}",
-        f"snakemake [all][report][--cores][all]{options}",
+        f"dcpflow [preflight][--cores][{cores}]{options}",
+        f"snakemake [all][report][--cores][{cores}]{options}",
         f"dcpflow [show]{options}",
     ]
 

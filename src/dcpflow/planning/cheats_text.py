@@ -23,18 +23,22 @@ def render(found: Iterable[Noticed]) -> str:
 
 def _lines(one: Noticed) -> Iterable[str]:
     yield f"  {one.move.how}"
-    if one.by:
-        yield f"      caught by {', '.join(one.by)}: {_of(one, one.caught)}"
-    elif one.shown:
-        yield f"      {NOT_DETECTABLE} as a cheat; shown, and blocks nothing: {', '.join(one.shown)}"
-    else:
-        yield f"      {NOT_DETECTABLE}"
-    yield f"      {one.move.claim.capitalize()} certified: {_of(one, one.paid)}"
+    yield f"      {noticed(one)}"
+    yield f"      {one.move.claim.capitalize()} certified: {of(one, one.paid)}"
     if one.move.helps:
         yield f"      would help: {one.move.helps}"
 
 
-def _of(one: Noticed, rate: Rate) -> str:
+def noticed(one: Noticed) -> str:
+    """What noticed a move, and how often."""
+    if one.by:
+        return f"caught by {', '.join(one.by)}: {of(one, one.caught)}"
+    if one.shown:
+        return f"{NOT_DETECTABLE} as a cheat; shown, and blocks nothing: {', '.join(one.shown)}"
+    return NOT_DETECTABLE
+
+
+def of(one: Noticed, rate: Rate) -> str:
     """A count; with its interval where chance has a part in it, which a check over records knows nothing of."""
     low, high = rate.interval
     return f"{rate.count} of {rate.audits} audits" + ("" if one.move.records else f" [{low:.4f}, {high:.4f}]")

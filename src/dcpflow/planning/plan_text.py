@@ -14,17 +14,26 @@ from dcpflow.protocol.registration import BINARY
 
 Row = tuple[str, str, str]
 
+SAMPLES = ("sample", "number", "why")
+ENDINGS = ("the audit ends", "chance", "because of")
+CURVES = {
+    "recovery": ("recovery probability", "Core certified"),
+    "started": ("recovery probability", "challengers started"),
+    "truthful": ("truthful rate", "effect supported"),
+}
+"""Of each curve, what is given and the chance of what, or for ``started`` the expected number."""
+
 
 def render(plan: Plan, guess: Guess, cost: Cost) -> str:
     """Samples, error budget, cost, endings, curves, and the configuration to paste."""
     lines = [
-        *table(("sample", "number", "why"), [*_core(plan, guess), *_evidence(plan, guess), _m_max(plan)]),
+        *table(SAMPLES, samples(plan, guess)),
         "",
         f"alphas      {', '.join(f'{key} {value:g}' for key, value in plan.alphas.items())}",
         f"episodes    {sum(plan.episodes.values())}: {', '.join(f'{n} {name}' for name, n in plan.episodes.items())}",
-        _cost(cost),
+        f"cost        {costs(cost)}",
         "",
-        *_endings(plan),
+        *table(ENDINGS, endings(plan)),
         "",
         *_curves(plan),
         "",
@@ -32,6 +41,11 @@ def render(plan: Plan, guess: Guess, cost: Cost) -> str:
         fragment(plan).rstrip(),
     ]
     return "\n".join(lines)
+
+
+def samples(plan: Plan, guess: Guess) -> list[Row]:
+    """Each sample, its number and why it is so large."""
+    return [*_core(plan, guess), *_evidence(plan, guess), _m_max(plan)]
 
 
 def _core(plan: Plan, guess: Guess) -> Iterator[Row]:
@@ -109,7 +123,8 @@ def _m_max(plan: Plan) -> Row:
     return "m_max", f"{plan.m_max}", why
 
 
-def _cost(cost: Cost) -> str:
+def costs(cost: Cost) -> str:
+    """What all episodes take, as far as it is known."""
     known = [
         (cost.hours, f"{number(cost.hours)} hours"),
         (cost.seconds, f"{number(cost.seconds)} s one after the other"),
@@ -117,12 +132,11 @@ def _cost(cost: Cost) -> str:
         (cost.money, f"money {number(cost.money)}"),
     ]
     words = [text for value, text in known if value is not None]
-    return (
-        f"cost        {', '.join(words) or 'not known: give --pilot, or --seconds, --tokens, --money of one episode'}"
-    )
+    return ", ".join(words) or "not known: give --pilot, or --seconds, --tokens, --money of one episode"
 
 
-def _endings(plan: Plan) -> list[str]:
+def endings(plan: Plan) -> list[Row]:
+    """How the audit ends, with which chance, and because of what."""
     found = plan.endings
     rows = [
         ("Core certified", percent(found.core_certified), ""),
@@ -137,21 +151,19 @@ def _endings(plan: Plan) -> list[str]:
         ]
     else:
         rows.append(("Evidence", "-", "no formula; see dcpflow simulate"))
-    return table(
-        ("the audit ends", "chance", "because of"), [row for row in rows if plan.pairs or "Evidence" not in row[0]]
-    )
+    return [row for row in rows if plan.pairs or "Evidence" not in row[0]]
+
+
+def on_curve(key: str, value: float) -> str:
+    """A value of a curve: a chance, or a number of challengers."""
+    return f"{value:.1f}" if key == "started" else percent(value)
 
 
 def _curves(plan: Plan) -> list[str]:
-    names = {
-        "recovery": ("recovery probability", "Core certified"),
-        "started": ("recovery probability", "challengers started"),
-        "truthful": ("truthful rate", "effect supported"),
-    }
     lines = []
     for key, curve in plan.curves.items():
-        given, chance = names[key]
-        shown = [f"{y:.1f}" if key == "started" else percent(y) for _, y in curve]
+        given, chance = CURVES[key]
+        shown = [on_curve(key, y) for _, y in curve]
         width = [max(len(f"{x:g}"), len(y)) for (x, _), y in zip(curve, shown, strict=True)]
         for name, values in ((given, [f"{x:g}" for x, _ in curve]), (chance, shown)):
             lines.append(f"{name:22}" + "  ".join(v.rjust(w) for v, w in zip(values, width, strict=True)))

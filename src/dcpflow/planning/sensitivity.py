@@ -310,7 +310,8 @@ def _remark_on_epsilon(outcome: Outcome) -> str:
     what = "x - best challenger" if exact_set else "x - best challenger, by the lower end of its interval,"
     if flip <= 0:
         return f"epsilon* = {what} = {flip:.6f}: a challenger does as well as the claim, and no epsilon changes that"
-    return f"epsilon* = {what} = {flip:.6f}: from there on a challenger has recovered the outcome"
+    beyond = "" if flip < outcome.reg.delta_min else ", which is beyond what may be registered"
+    return f"epsilon* = {what} = {flip:.6f}: from there on a challenger has recovered the outcome{beyond}"
 
 
 def _epsilon_edges(outcome: Outcome) -> list[_Edge]:

@@ -32,7 +32,7 @@ def _rows(curve: Curve) -> Iterator[tuple[str, ...]]:
     for place, segment in enumerate(curve.segments):
         first = (curve.name, number(curve.registered)) if not place else ("", "")
         here = " *" if holds(segment, curve.registered) and len(curve.segments) > 1 else ""
-        yield (*first, _range(segment) + here, segment.core, segment.evidence)
+        yield (*first, span(segment) + here, segment.core, segment.evidence)
 
 
 def holds(segment: Segment, value: float) -> bool:
@@ -42,6 +42,7 @@ def holds(segment: Segment, value: float) -> bool:
     )
 
 
-def _range(segment: Segment) -> str:
+def span(segment: Segment) -> str:
+    """A range as people write it, with a bracket where the end belongs to it."""
     left, right = ("[" if segment.low_included else "("), ("]" if segment.high_included else ")")
     return f"{left}{number(segment.low)}, {number(segment.high)}{right}"

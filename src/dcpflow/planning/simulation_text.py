@@ -8,6 +8,8 @@ from typing import Any
 from dcpflow.planning.simulation import CONFIDENCE, Rate, Setup, Simulated, no_challenger_recovers
 from dcpflow.planning.text import table
 
+HEADINGS = ("claim", "status", "class", "rule", "audits", "rate", f"exact {CONFIDENCE:.0%} interval")
+
 
 def errors(found: Simulated) -> dict[str, Rate]:
     """The wrong decisions that the truth makes possible.
@@ -75,36 +77,41 @@ def registered(setup: Setup) -> dict[str, Any]:
     }
 
 
+def rows(found: Simulated) -> list[tuple[str, ...]]:
+    """How often each claim ended how, the most frequent first."""
+    return [
+        (claim.capitalize(), status, kind, rule, f"{rate.count}", f"{rate.value:.6f}", interval(rate))
+        for claim in ("core", "evidence")
+        for status, kind, rule, rate in found.by_status(claim)
+    ]
+
+
 def render(found: Simulated) -> str:
     """Truth, rates of each status with exact intervals, errors beside the formula, speed."""
     setup = found.setup
     reg = setup.reg
-    rows = [
-        (claim.capitalize(), status, kind, rule, f"{rate.count}", f"{rate.value:.6f}", _interval(rate))
-        for claim in ("core", "evidence")
-        for status, kind, rule, rate in found.by_status(claim)
-    ]
     lines = [
-        f"truth       {_truth(setup)}",
+        f"truth       {', '.join(f'{name} {value:g}' for name, value in truth(setup).items())}",
         f"registered  {', '.join(f'{key} {value}' for key, value in registered(setup).items())}",
         f"audits      {found.audits}, seed {found.seed}; the engine decided {found.decisions} times: audits with equal "
         "counts share a decision",
         "",
-        *table(("claim", "status", "class", "rule", "audits", "rate", f"exact {CONFIDENCE:.0%} interval"), rows),
+        *table(HEADINGS, rows(found)),
         "",
         *(
             f"{name.replace('_', ' ')}: {rate.value:.6f}, at most {rate.interval[1]:.6f}"
             for name, rate in errors(found).items()
         ),
-        *_started(found),
-        f"no challenger recovers, by formula: {_formula(setup)}; registered alpha.recovery {reg.alpha_recovery:g}",
+        *started(found),
+        f"no challenger recovers, by formula: {formula(setup)}; registered alpha.recovery {reg.alpha_recovery:g}",
         f"{found.audits_per_minute:,.0f} audits per minute on {found.processes} "
         f"{'process' if found.processes == 1 else 'processes'}",
     ]
     return "\n".join(lines)
 
 
-def _started(found: Simulated) -> list[str]:
+def started(found: Simulated) -> list[str]:
+    """How many challengers and pairs were started on average, where they are looked at several times."""
     setup = found.setup
     return [
         f"{name} started: {number / found.audits:.2f} of {ends[-1]}, with looks after {', '.join(map(str, ends))}"
@@ -116,20 +123,21 @@ def _started(found: Simulated) -> list[str]:
     ]
 
 
-def _truth(setup: Setup) -> str:
-    truth = setup.truth
-    words = [f"{name} {value:g}" for name, value in asdict(truth.rates).items()]
-    words += [f"{name} {getattr(truth, name):g}" for name in ("dependence", "noise")]
-    return ", ".join(words)
+def truth(setup: Setup) -> dict[str, float]:
+    """What is true, as far as the rates depend on it."""
+    given = setup.truth
+    return {**asdict(given.rates), "dependence": given.dependence, "noise": given.noise}
 
 
-def _formula(setup: Setup) -> str:
+def formula(setup: Setup) -> str:
+    """The exact chance that no challenger recovers."""
     rates, chance = setup.truth.rates, no_challenger_recovers(setup)
     if setup.truth.dependence or rates.loss:
         return f"{chance:.6f}"
     return f"{1.0 - rates.recovery:g}^{setup.challengers} = {chance:.6f}"
 
 
-def _interval(rate: Rate) -> str:
+def interval(rate: Rate) -> str:
+    """The exact interval of a rate."""
     low, high = rate.interval
     return f"[{low:.6f}, {high:.6f}]"

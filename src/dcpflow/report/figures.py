@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-LEFT, RIGHT = 3.0, 95.0
-"""Ends of the axis; a bar that begins at its right end still lies within the figure."""
+from dcpflow.report.axes import LEFT, RIGHT, Axis, rounded
+
 BINS: Final = 48
 APART: Final = 2
 """A bar's count is written above it where no other bar stands within this many bins."""
-TICKS: Final = 5
 MARK_HEIGHT: Final = 18
 ROW_HEIGHT: Final = 92
 BAR_HEIGHT: Final = 44
@@ -134,6 +133,8 @@ class Spans:
         height: of the figure.
     """
 
+    drawn_by: ClassVar = "spans"
+
     marks: Sequence[Mark]
     spans: Sequence[Span]
     ticks: Sequence[tuple[float, str]]
@@ -171,14 +172,14 @@ def strips(
         line: the recovery line.
     """
     values = [value for _, _, scores in arms for value in scores]
-    axis = _Axis.around([*values, *(value for _, _, value in marks if value is not None)])
+    axis = Axis.around([*values, *(value for _, _, value in marks if value is not None)])
     width = (axis.high - axis.low) / BINS
     top = len(marks) * MARK_HEIGHT + 6
     rows = [
         Strip(label, kind, _bars(scores, axis, width, line), top + number * ROW_HEIGHT)
         for number, (label, kind, scores) in enumerate(arms)
     ]
-    return Strips(_marks(marks, axis), rows, axis.ticks(), top, top + len(rows) * ROW_HEIGHT + 22)
+    return Strips(marks_on(marks, axis), rows, axis.ticks(), top, top + len(rows) * ROW_HEIGHT + 22)
 
 
 def spans(
@@ -195,7 +196,7 @@ def spans(
     """
     known = [(label, kind, low, mean, high) for label, kind, low, mean, high in rows if low is not None]
     ends = [value for _, _, low, _, high in known for value in (low, high) if value is not None]
-    axis = _Axis.around([*ends, *within, *(value for _, _, value in marks if value is not None)])
+    axis = Axis.around([*ends, *within, *(value for _, _, value in marks if value is not None)])
     top = len(marks) * MARK_HEIGHT + 6
     placed = [
         Span(
@@ -209,7 +210,7 @@ def spans(
         for number, (label, kind, low, mean, high) in enumerate(known)
         if high is not None
     ]
-    return Spans(_marks(marks, axis), placed, axis.ticks(), top, top + len(placed) * 46 + 30)
+    return Spans(marks_on(marks, axis), placed, axis.ticks(), top, top + len(placed) * 46 + 30)
 
 
 def path(values: Sequence[tuple[float, bool]], name: str) -> Path:
@@ -224,8 +225,8 @@ def path(values: Sequence[tuple[float, bool]], name: str) -> Path:
     across = (RIGHT - LEFT - MARGIN) / max(1, len(values) - 1)
     points = [
         (
-            _round(LEFT + MARGIN + number * across),
-            _round(30 + PLOT_HEIGHT * (high - value) / span),
+            rounded(LEFT + MARGIN + number * across),
+            rounded(30 + PLOT_HEIGHT * (high - value) / span),
             claimed,
             f"experiment {number + 1} of {len(values)}: {name} {value:g}" + (", the claimed artifact" * claimed),
         )
@@ -236,34 +237,8 @@ def path(values: Sequence[tuple[float, bool]], name: str) -> Path:
     return Path(points, f"{low:g}", f"{high:g}", ticks, PLOT_HEIGHT + 66)
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, values: Sequence[float]) -> _Axis:
-        """An axis that shows all values, with ends that are easy to read."""
-        low, high = (min(values), max(values)) if values else (0.0, 1.0)
-        step = _step((high - low) or 1.0)
-        return cls(math.floor(low / step) * step, math.ceil(high / step) * step if high > low else low + step)
-
-    def at(self, value: float) -> float:
-        return _round(LEFT + (RIGHT - LEFT) * (value - self.low) / (self.high - self.low))
-
-    def ticks(self) -> list[tuple[float, str]]:
-        step = _step(self.high - self.low)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [(self.at(number * step), f"{number * step:.6g}") for number in range(first, last + 1)]
-
-
-def _step(span: float) -> float:
-    """A round distance between ticks, of which about TICKS fit."""
-    magnitude = 10.0 ** math.floor(math.log10(span / TICKS))
-    return next(factor * magnitude for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if span / (factor * magnitude) <= TICKS)
-
-
-def _marks(marks: Sequence[tuple[str, str, float | None]], axis: _Axis) -> list[Mark]:
+def marks_on(marks: Sequence[tuple[str, str, float | None]], axis: Axis) -> list[Mark]:
+    """Lines across a figure, their labels below each other; one without a value is left out."""
     placed = []
     for number, (kind, label, value) in enumerate(marks):
         if value is not None:
@@ -272,7 +247,7 @@ def _marks(marks: Sequence[tuple[str, str, float | None]], axis: _Axis) -> list[
     return placed
 
 
-def _bars(scores: Sequence[float], axis: _Axis, width: float, line: float) -> list[Bar]:
+def _bars(scores: Sequence[float], axis: Axis, width: float, line: float) -> list[Bar]:
     bins: dict[int, list[float]] = {}
     for score in sorted(scores):
         number = math.floor((score - line) / width)
@@ -280,6 +255,8 @@ def _bars(scores: Sequence[float], axis: _Axis, width: float, line: float) -> li
         number = max(number, 0) if score >= line else min(number, -1)
         bins.setdefault(number, []).append(score)
     most = max((len(found) for found in bins.values()), default=1)
+    # one of several that are as high: two counts side by side would be read as one number
+    highest = next((number for number, found in bins.items() if len(found) == most), None)
     bars = []
     for number, found in bins.items():
         alone = not any(number + step in bins for step in range(-APART, APART + 1) if step)
@@ -288,15 +265,11 @@ def _bars(scores: Sequence[float], axis: _Axis, width: float, line: float) -> li
         bars.append(
             Bar(
                 at=axis.at(line + number * width),
-                width=_round((RIGHT - LEFT) / BINS),
-                height=_round(BAR_HEIGHT * len(found) / most),
+                width=rounded((RIGHT - LEFT) / BINS),
+                height=rounded(BAR_HEIGHT * len(found) / most),
                 reaches=reaches,
-                label=str(len(found)) if alone or len(found) == most else "",
+                label=str(len(found)) if alone or number == highest else "",
                 text=f"{len(found)} of {len(scores)}: {ends}" + (", reaching the recovery line" * reaches),
             )
         )
     return bars
-
-
-def _round(value: float) -> float:
-    return round(value, 3)

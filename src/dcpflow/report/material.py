@@ -18,7 +18,7 @@ from dcpflow.records.registration import Registered
 from dcpflow.records.transcript import exchanges
 
 Row = dict[str, Any]
-TABLES: Final = ("episodes", "scores", "controls", "pairs")
+TABLES: Final = ("episodes", "calls", "scores", "controls", "pairs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from dcpflow.records import canonical, plan
 from dcpflow.records.packet import Packet
-from dcpflow.report import figures, ledger, templates, wording
+from dcpflow.report import costs, figures, ledger, markup, wording
 from dcpflow.report.material import Experiment, Material, Row
 from dcpflow.report.screen import interval, number
 from dcpflow.report.times import Times
 
-MAX_TEXT: Final = 6_000
-"""Longest text of the page; whatever others wrote was cut before that."""
 MAX_ROWS: Final = 400
 MAX_CHANGES: Final = 100
 MAX_PATHS: Final = 3
@@ -29,31 +27,17 @@ STAGES: Final = {
 }
 
 
-def render(material: Material, times: Times | None = None) -> bytes:
+def render(material: Material, times: Times | None = None, spent: Sequence[Row] | None = None) -> bytes:
     """The page of one audit, the same bytes for the same evidence.
 
     Args:
         material: what it shows.
         times: wall times, which are no part of the evidence; left out where None.
+        spent: rows of the table ``costs``, which is none either; left out where None.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - needed for pages alone
-
-    environment = Environment(
-        loader=FileSystemLoader(templates.FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return markup.page(
+        "page.html", **_content(material), times=times, costs=costs.by_stage(spent) if spent is not None else None
     )
-    environment.filters.update(number=number, bounded=wording.bounded, counting=wording.counting)
-    page = environment.get_template("page.html").render(**_content(material), times=times)
-    return page.encode() + b"\n"
-
-
-def _shown(value: Any) -> Any:
-    """What a template writes: no text, wherever it came from, steers the display or is without end."""
-    return wording.bounded(value, MAX_TEXT) if type(value) is str else value
 
 
 def _content(material: Material) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The templates of the page: where they lie, and their digest."""
+"""The templates of all pages: where they lie, and their digest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from dcpflow.records import canonical
 
 FOLDER: Final = Path(__file__).parent
-NAMES: Final = ("figures.html", "page.css", "page.html")
+NAMES: Final = ("figures.html", "layout.html", "page.css", "page.html", "parts.html", "sheet.html")
 
 
 def digest() -> str:

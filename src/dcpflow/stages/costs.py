@@ -9,6 +9,8 @@ from typing import Any
 
 from dcpflow.evidence import tables
 from dcpflow.records.calls import Call, Prices
+from dcpflow.report import costs
+from dcpflow.report.costs import Costs
 
 GATES = {"target": "target", "challengers": "gate 2", "controls": "controls"}
 """What a stage is spent on; all others on Gate 3."""
@@ -65,27 +67,17 @@ def read(results: Path) -> list[dict[str, Any]]:
     return tables.read(results / "costs.parquet", "costs")
 
 
-def summed(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def summed(rows: Sequence[Mapping[str, Any]]) -> list[Costs]:
     """By gate, and of all together: episodes, calls, failed calls, tokens and USD; of strata where there are any."""
     gates = [*dict.fromkeys((*GATES.values(), "gate 3", *(row["gate"] for row in rows)))]
     parts = [(gate, [row for row in rows if row["gate"] == gate]) for gate in gates]
-    return [_sum(gate, part) for gate, part in (*parts, ("all", rows))]
-
-
-def _sum(gate: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "gate": gate,
-        "episodes": len({row["record"] for row in rows}),
-        "calls": len(rows),
-        "failed": sum(bool(row["fault"]) for row in rows),
-        **{name: sum(row[name] for row in rows) for name in ("input_tokens", "cached_tokens", "output_tokens", "usd")},
-    }
+    return [costs.summed(gate, part) for gate, part in (*parts, ("all", rows))]
 
 
 def render(rows: Sequence[Mapping[str, Any]]) -> str:
     """The sums as a table for a terminal."""
     lines = [["spent on", *(name.replace("_", " ") for name in COUNTED)]]
-    lines += [[str(one["gate"]), *(_shown(one[name]) for name in COUNTED)] for one in summed(rows)]
+    lines += [[one.name, *(_shown(getattr(one, name)) for name in COUNTED)] for one in summed(rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines

@@ -40,7 +40,9 @@ def describe(audit: Workflow, cores: str) -> str:
     isolation = in_words(*open_sandbox(audit, layout.hidden.parent))
     strata = [_stratum(name, stratum, layout.hidden.parent) for name, stratum in audit.strata.items()]
     more = sum(stratum.count("challengers") for stratum in audit.strata.values())
-    workers = os.cpu_count() or 1 if cores == "all" else int(cores)
+    there = os.cpu_count() or 1
+    # more jobs than processors wait for each other
+    workers = there if cores == "all" else min(int(cores), there)
     seconds = RUN_SECONDS + (episodes + more) * EPISODE_SECONDS / workers
     names = ", ".join(f"{count} {stage.replace('_', ' ')}" for stage, count in counts.items() if stage != "target")
     standing = sum(1 for _ in layout.store.glob("*/*/*/*/*/record.json"))

@@ -9,7 +9,7 @@ from tests.unit.planning.conftest import GOOD
 from tests.unit.planning.test_simulation import agrees
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import cheats, cheats_text, moves, simulation, stand_in
+from dcpflow.planning import cheats, cheats_page, cheats_text, moves, simulation, stand_in
 from dcpflow.planning.cheats import NOT_DETECTABLE, Noticed
 from dcpflow.planning.plan import altered
 from dcpflow.planning.simulation import Truth
@@ -148,3 +148,12 @@ def test_an_audit_in_several_looks_is_played_as_one(config: Config) -> None:
     assert simulation.setup(once, Truth(), "lineage_prefix").reg.feedback_looks == ()
     outcome = stand_in.build(once, GOOD, "secret").decided()
     assert (outcome.decision.core.status, outcome.decision.evidence.status) == ("certified", "certified")
+
+
+def test_the_page_says_of_each_move_what_the_text_says(played: list[Noticed]) -> None:
+    made = cheats_page.page(played, 1)
+    rows = [row for section in made.sections for row in section.tables[0].rows]
+    assert [row[0] for row in rows] == [one.move.how for one in played]
+    text = cheats_text.render(played)
+    assert all(cell in text for row in rows for cell in row[:2])
+    assert any(NOT_DETECTABLE in row[1] and row[3] for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,3 +114,19 @@ def test_sensitivity_describes_a_results_folder(capsys: pytest.CaptureFixture[st
 def test_sensitivity_of_no_audit_is_an_error_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sensitivity", "docs"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_each_command_writes_a_page(capsys: pytest.CaptureFixture[str], finished_audit: Audit, tmp_path: Path) -> None:
+    for name, arguments, says in (
+        ("plan", ["plan", "--pairs", "30"], "28 of 30 truthful branches must recover"),
+        ("sensitivity", ["sensitivity", str(finished_audit.results)], "A description, never a decision"),
+        ("simulate", ["simulate", "--audits", "40", "--processes", "1"], "Core certified: 1.0000 in [0.9119, 1.0000]"),
+    ):
+        path = tmp_path / "pages" / f"{name}.html"
+        assert main([*arguments, "--html", str(path)]) == 0
+        assert capsys.readouterr().out == f"wrote {path}\n"
+        assert says in path.read_text("utf-8")
+    assert main(["plan", "--html", str(tmp_path)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "--json", "--html", str(tmp_path / "plan.html")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import math
@@ -14,7 +15,7 @@ import yaml
 from tests.conftest import ROOT
 
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.planning import costs, exact, looks, plan_text
+from dcpflow.planning import costs, exact, looks, plan_page, plan_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.fragment import fragment, settings
 from dcpflow.planning.pair_looks import ended
@@ -24,6 +25,7 @@ from dcpflow.protocol.feedback_effect import effect_interval, effect_side
 from dcpflow.protocol.intervals import paired_binary_exact, success_lower_bound
 from dcpflow.protocol.registered import to_registration
 from dcpflow.protocol.registration import registration_violations
+from dcpflow.report.sheet import render
 from dcpflow.stages import configuration
 
 if TYPE_CHECKING:
@@ -215,13 +217,18 @@ def test_what_is_odd_beside_a_record_is_not_used(audit_copy: Audit) -> None:
         costs.of_pilot(audit_copy.results)
 
 
-def test_the_table_and_json_say_the_same(config: Config) -> None:
+def test_table_page_and_json_say_the_same(config: Config) -> None:
     guess = Guess(EXPECTED.rates, counts={"pairs": 30})
     made = plan(config, guess)
     text = plan_text.render(made, guess, costs.cost(made.episodes, costs.Price({"": 10.0}), 2))
     assert "28 of 30 truthful branches must recover" in text
     assert f"{sum(made.episodes.values())}: 1 target" in text
     assert yaml.safe_load(text[text.index("# to paste") :]) == settings(made)
+    page = render(plan_page.page(made, guess, costs.cost(made.episodes, costs.Price({}), 1))).decode()
+    assert "28 of 30 truthful branches must recover" in page
+    assert yaml.safe_load(
+        html.unescape(page[page.index("<pre><code>") + 11 : page.index("</code></pre>")])
+    ) == settings(made)
     found = json.loads(json.dumps(made.to_json(), allow_nan=False))
     assert found["truthful_needed"] == 28
     assert found["endings"]["core_certified"] == made.endings.core_certified

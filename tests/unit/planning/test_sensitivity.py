@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
-from dcpflow.planning import sensitivity, sensitivity_text, stand_in
+from dcpflow.planning import sensitivity, sensitivity_page, sensitivity_text, stand_in
 from dcpflow.planning.sensitivity import Curve, Segment, Sensitivity, Stored
 from dcpflow.planning.stand_in import StandIn
 from dcpflow.planning.synthetic import Counts
+from dcpflow.report.curves import Steps
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -91,6 +92,10 @@ def test_where_a_challenger_does_better_than_the_claim_no_epsilon_changes_it(hon
     assert found.epsilon_flip == pytest.approx(-0.05)
     assert statuses(curve(found, "epsilon")) == [REFUTED]
     assert "no epsilon changes that" in curve(found, "epsilon").remark
+    made = sensitivity_page.page(found, honest.view.registered)
+    (section,) = (section for section in made.sections if section.title == "epsilon")
+    assert any("no epsilon changes that" in text for text in section.words)
+    assert "Neither status changes anywhere." in section.figures[0].caption
 
 
 def varied(config: Config) -> StandIn:
@@ -137,6 +142,9 @@ def test_a_core_audit_has_no_curves_of_gate_3(config: Config) -> None:
     core = config.model_copy(update={"claim": config.claim.model_copy(update={"grade": "core"})})
     found = sensitivity.describe(stored(stand_in.build(core, replace(GOOD, pairs=(), null_pairs=()))))
     assert (found.core, found.evidence) == ("certified", "not_tested")
+    # where every challenger is farther from the claim than epsilon may be, that is said instead of a flip
+    assert "0.600000" in curve(found, "epsilon").remark and "beyond what may be registered" in found.curves[0].remark
+    assert not curve(found, "epsilon").flips
     assert {c.name for c in found.curves} == {
         "epsilon",
         "kappa",
@@ -155,6 +163,22 @@ def test_the_table_says_that_it_decides_nothing_and_marks_what_is_registered(pub
     found = json.loads(json.dumps(published.to_json(), allow_nan=False))
     assert "never a decision" in found["description"]
     assert found["curves"][0]["flips"] == [published.epsilon_flip]
+
+
+def test_the_page_says_that_it_decides_nothing_and_draws_every_curve(published: Sensitivity, honest: StandIn) -> None:
+    made = sensitivity_page.page(published, honest.view.registered)
+    assert "never a decision" in made.notice[0] and "Core is certified" in made.notice[1]
+    table, *sections = made.sections
+    assert [section.title for section in sections] == [c.name for c in published.curves]
+    assert ("epsilon, registered 0.005", "[0, 0.2121)", "certified", "certified") in table.tables[0].rows
+    assert not {c.name for c in published.curves} - sensitivity_page.MEANING.keys()
+    for one, section in zip(published.curves, sections, strict=True):
+        (figure,) = section.figures
+        assert isinstance(figure.shapes, Steps)
+        registered, *flips = figure.shapes.marks
+        assert len(flips) == len(one.flips) > 0, one.name
+        steps = [step for step in figure.shapes.steps if step.start <= registered.at <= step.end]
+        assert [step.kind for step in steps] == ["certified", "certified"], one.name
 
 
 def test_a_value_at_a_flip_lies_in_one_segment() -> None:

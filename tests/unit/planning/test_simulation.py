@@ -11,7 +11,7 @@ import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import exact, looks, simulation, simulation_text
+from dcpflow.planning import exact, looks, simulation, simulation_page, simulation_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.pair_looks import ended
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
@@ -19,6 +19,7 @@ from dcpflow.planning.synthetic import Counts, Synthesis
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
 from dcpflow.protocol.registration import BETTING_SEQUENCE
+from dcpflow.report.sheet import render
 
 MIXED = Rates(0.002, 0.97, 0.95, 0.02, 0.99, 0.98, failure=0.03, loss=0.01)
 
@@ -328,3 +329,25 @@ def test_looking_at_pairs_keeps_the_level(looked: Setup, minus: float) -> None:
     assert 0 < ended(reg, at_margin + minus, minus, 0.0).supported <= reg.alpha_evidence
     against = reg.delta_evidence - reg.delta_null
     assert ended(reg, against + minus, minus, 0.1).opposed <= reg.alpha_evidence
+
+
+def test_the_page_shows_each_status_with_its_interval_and_nothing_of_the_machine(setup: Setup) -> None:
+    mine = of(setup, Truth(MIXED))
+    found = [simulate(mine, 40, processes=n) for n in (1, 2)]
+    first, second = (render(simulation_page.page(one)) for one in found)
+    assert first == second
+    text = first.decode()
+    for claim in ("core", "evidence"):
+        for status in {status for status, _, _, _ in found[0].by_status(claim)}:
+            rate = found[0].rate(claim, status)
+            low, high = rate.interval
+            shown = f"{claim.capitalize()} {status.replace('_', ' ')}: {rate.value:.4f} in [{low:.4f}, {high:.4f}]"
+            assert shown in text
+
+
+def test_a_false_certification_stands_beside_its_limits(setup: Setup) -> None:
+    found = Simulated(of(setup, Truth(Rates(recovery=0.05))), 1000, 0, Counter(), 96_000, 30_000, 0, 1.0, 1)
+    (section,) = (section for section in simulation_page.page(found).sections if section.title == "Wrong decisions")
+    certified, refuted = (figure.shapes.marks for figure in section.figures)
+    assert [mark.label for mark in certified] == ["alpha.recovery 0.01", "by formula 0.007269"]
+    assert not refuted

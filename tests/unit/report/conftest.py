@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dcpflow.report import material, page
+from dcpflow.report import curves, figures, material, page
+from dcpflow.report.axes import Axis
 from dcpflow.report.material import Material
+from dcpflow.report.sheet import Figure, Section, Sheet, Table
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -92,3 +94,30 @@ def otherwise(found: Material, **sections: dict[str, Any] | None) -> Material:
     for name, values in sections.items():
         decision[name] = {**decision[name], **values} if isinstance(values, dict) and decision[name] else values
     return replace(found, decision=decision)
+
+
+def priced(stage: str, slot: int, usd: float, fault: str = "") -> dict[str, Any]:
+    """A row of the table ``costs``."""
+    place = {"gate": "target", "stage": stage, "slot": slot, "arm": "", "attempt": 1, "record": f"{stage}/{slot}"}
+    tokens = {"input_tokens": 1000, "cached_tokens": 400, "output_tokens": 20}
+    return {**place, "number": 1, "fault": fault, "model": "m-1", **tokens, "usd": usd}
+
+
+def example(hostile: str = "") -> Sheet:
+    """A page with a figure of each kind, and some text wherever text can stand."""
+    steps = curves.steps(
+        [(f"Core{hostile}", [(0.0, 0.2, "certified", f"certified{hostile}"), (0.2, 0.5, "refuted", "refuted")])],
+        ("certified", "inconclusive", "refuted", "not_tested"),
+        [("claimed", f"registered 0.1{hostile}", 0.1), ("baseline", "flips at 0.2", 0.2)],
+        Axis(0.0, 0.5, curves.STEPS_LEFT),
+    )
+    curve = curves.curve([(0.001, 0.9, f"0.9{hostile}"), (0.1, 0.2, "0.2")], [], Axis(0.001, 0.1, 9.0, True))
+    spans = figures.spans([(f"rate{hostile}", "refuted", 0.1, 0.2, 0.3)], [], (0.0, 1.0))
+    shown = [
+        Figure(f"title {n}{hostile}", shapes, f"caption{hostile}") for n, shapes in enumerate((steps, curve, spans))
+    ]
+    table = Table(f"rows{hostile}", ("of", f"is{hostile}"), [("recall", f"0.9{hostile}")])
+    section = Section(f"A section{hostile}", [f"words{hostile}"], shown, [table], ["claim:", f"  grade: core{hostile}"])
+    return Sheet(
+        f"kind{hostile}", f"An example{hostile}", (f"An example{hostile}", hostile), [section], f"end{hostile}"
+    )

@@ -7,7 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpflow.report import figures
+from dcpflow.report import curves, figures
+from dcpflow.report.axes import Axis
 
 SCORES = st.lists(st.floats(-1e6, 1e6), max_size=60)
 
@@ -52,3 +53,48 @@ def test_ticks_are_few_and_in_order(low: float, length: float) -> None:
     found = figures.spans([("row", "effect", low, None, low + length)], [], ())
     places = [at for at, _ in found.ticks]
     assert 2 <= len(places) <= 13 and places == sorted(places)
+
+
+def test_counts_of_neighbouring_bars_are_not_read_as_one_number() -> None:
+    found = figures.strips([("arm", "withheld", [0.50, 0.53])], [("line", "line", 0.9), ("base", "base", 0.0)], 0.9)
+    assert [bar.label for bar in found.strips[0].bars] == ["1", ""]
+
+
+@given(st.floats(-9, -2), st.floats(0.5, 6))
+def test_a_logarithmic_axis_puts_equal_ratios_equally_far_apart(power: float, decades: float) -> None:
+    axis = Axis(10**power, 10 ** (power + decades), logarithmic=True)
+    middle = axis.at(10 ** (power + decades / 2))
+    assert abs(middle - (axis.at(axis.low) + axis.at(axis.high)) / 2) < 0.01
+    assert axis.at(0.0) == axis.at(axis.low)
+    places = [at for at, _ in axis.ticks()]
+    assert places == sorted(places) and len(places) <= 7
+    assert all(axis.at(axis.low) - 0.01 <= at <= axis.at(axis.high) + 0.01 for at in places)
+    assert all(abs(axis.at(float(label)) - at) < 0.01 for at, label in axis.ticks())
+
+
+@given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=8, unique=True), st.floats(0, 1))
+def test_steps_stand_where_a_status_holds_and_each_status_at_a_height_of_its_own(
+    flips: list[float], registered: float
+) -> None:
+    ends = [0.0, *sorted(flips), 1.0]
+    statuses = ["certified", "refuted"] * len(ends)
+    pieces = [(low, high, status, status) for low, high, status in zip(ends, ends[1:], statuses, strict=False)]
+    axis = Axis(0.0, 1.0, curves.STEPS_LEFT)
+    found = curves.steps([("Core", pieces)], ("certified", "inconclusive", "refuted"), [("m", "m", registered)], axis)
+    assert [level for level, _ in found.levels] == ["certified", "refuted"]
+    heights = dict(found.levels)
+    assert all(step.y == heights[step.kind] < found.height for step in found.steps)
+    assert all(left.end == right.start for left, right in zip(found.steps, found.steps[1:], strict=False))
+    (low, high, status, _) = next(piece for piece in pieces if piece[0] <= registered <= piece[1])
+    here = next(step for step in found.steps if step.start == axis.at(low))
+    assert here.kind == status and here.start <= found.marks[0].at <= here.end and here.end == axis.at(high)
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 1), st.floats(0, 1)), min_size=1, max_size=9))
+def test_a_chance_is_drawn_as_high_as_it_is(points: list[tuple[float, float]]) -> None:
+    given_points = [(value, chance, "") for value, chance in sorted(points)]
+    found = curves.curve(given_points, [], Axis(0.001, 1.0, curves.CURVE_LEFT, logarithmic=True))
+    bottom, top = (dict(found.scale)[share] for share in ("0", "1"))
+    for (_, chance, _), (at, y, _) in zip(given_points, found.points, strict=True):
+        assert abs((bottom - y) / (bottom - top) - chance) < 0.01
+        assert found.left <= at <= 95

@@ -1,4 +1,4 @@
-"""The page in a browser: Chromium shows it without a complaint, and axe-core finds nothing that keeps anybody out.
+"""Pages in a browser: Chromium shows them without a complaint, and axe-core finds nothing that keeps anybody out.
 
 Skipped where there is no Chromium, or no axe-core and no npm to fetch it with.
 """
@@ -10,23 +10,24 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dcpflow.report import page
+from dcpflow.report import page, sheet
 from dcpflow.report.material import Material
+from dcpflow.report.times import StageTimes, Times
+from report.conftest import example, priced
 
 AXE = "axe-core@4.10.3"
 PATIENCE = 120
-NARROWEST = 500
-# the answer is written into the outer page, from where it can be read
+# answers are written into the outer page, from where they can be read
 LISTEN = """
 window.addEventListener('message', event => {
   const answer = document.createElement('pre');
-  answer.id = 'answer';
+  answer.className = 'answer';
   answer.textContent = event.data;
   document.body.append(answer);
 });
@@ -35,6 +36,7 @@ window.addEventListener('message', event => {
 ASK = """
 document.querySelectorAll('details').forEach(part => { part.open = true; });
 axe.run(document, { resultTypes: ['violations'] }).then(found => window.parent.postMessage(JSON.stringify({
+  page: document.title,
   width: window.innerWidth,
   needed: document.documentElement.scrollWidth,
   passed: found.passes.length,
@@ -83,45 +85,71 @@ def axe(made_once: Callable[..., Path]) -> str:
 
 
 def test_the_browser_has_nothing_to_complain_about(
-    small: Material, chromium: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    pages: Sequence[bytes], chromium: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Neither a script nor a request that the page's own policy would refuse: both would be told on the console."""
-    path = tmp_path / "report.html"
-    path.write_bytes(page.render(small))
-    shown = chromium("--enable-logging=stderr", "--v=0", "--dump-dom", path.as_uri())
-    assert "What this does not show" in shown.stdout
+    """Neither a script nor a request that a page's own policy would refuse: both would be told on the console."""
+    listening = ("--enable-logging=stderr", "--v=0", "--dump-dom")
+    shown = chromium(*listening, _framed(pages, tmp_path, 1280))
+    assert shown.stdout.count("<iframe") == len(pages)
     assert "CONSOLE" not in shown.stderr
-    path.write_bytes(page.render(small).replace(b"</main>", b"<img src='http://127.0.0.1:1/x'></main>"))
-    assert "CONSOLE" in chromium("--enable-logging=stderr", "--v=0", "--dump-dom", path.as_uri()).stderr
+    asking = [data.replace(b"</main>", b"<img src='http://127.0.0.1:1/x'></main>") for data in pages]
+    told = chromium(*listening, _framed(asking, tmp_path, 1280)).stderr
+    assert all(f"page{number}.html" in told for number in range(len(pages)))
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nobody_is_kept_out(
-    small: Material, chromium: Callable[..., subprocess.CompletedProcess[str]], axe: str, tmp_path: Path, width: int
+    pages: Sequence[bytes],
+    chromium: Callable[..., subprocess.CompletedProcess[str]],
+    axe: str,
+    tmp_path: Path,
+    width: int,
 ) -> None:
-    found = _asked(page.render(small).decode(), chromium, axe, tmp_path, width)
-    assert found["violations"] == []
-    assert found["passed"] > 20
-    assert found["needed"] <= found["width"] == width
+    found = _asked(pages, chromium, axe, tmp_path, width)
+    assert len({one["page"] for one in found}) == len(pages)
+    for one in found:
+        assert one["violations"] == []
+        assert one["passed"] > 20
+        assert one["needed"] <= one["width"] == width
 
 
-def _asked(
-    text: str, chromium: Callable[..., subprocess.CompletedProcess[str]], axe: str, folder: Path, width: int
-) -> dict[str, Any]:
-    """Axe's answer on a page, which is given scripts and loses the policy that forbids them.
+@pytest.fixture(scope="module")
+def pages(small: Material) -> Sequence[bytes]:
+    """The report with all that can be added to it, and a page with a figure of each kind."""
+    times = Times((StageTimes("challengers", 6, 12.0, 1.0),), 9.0)
+    return page.render(small, times, [priced("target", 1, 0.25)]), sheet.render(example())
+
+
+def _framed(pages: Sequence[bytes], folder: Path, width: int) -> str:
+    """The address of a page that shows these in frames.
 
     Chromium opens no narrow window; a frame can be as narrow as a phone.
     """
-    without_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    assert without_policy != text
-    scripts = f"<script>{LISTEN}</script><script>{axe}</script><script>{ASK}</script>"
-    path, frame = folder / "report.html", folder / "frame.html"
-    path.write_text(without_policy.replace("</body>", f"{scripts}</body>"), "utf-8")
-    narrow = f'<iframe src="report.html" width="{width}" height="900" style="border: 0"></iframe>'
-    frame.write_text(f"<!doctype html><body><script>{LISTEN}</script>{narrow}</body>", "utf-8")
-    opened = frame if width < NARROWEST else path
-    shown = chromium(f"--window-size={width},900", "--virtual-time-budget=20000", "--dump-dom", opened.as_uri())
-    answer = re.search(r'<pre id="answer">(.*?)</pre>', shown.stdout, re.DOTALL)
-    assert answer, shown.stderr
-    found: dict[str, Any] = json.loads(html.unescape(answer[1]))
-    return found
+    frames = []
+    for number, data in enumerate(pages):
+        (folder / f"page{number}.html").write_bytes(data)
+        frames.append(f'<iframe src="page{number}.html" width="{width}" height="900" style="border: 0"></iframe>')
+    outer = folder / "frames.html"
+    outer.write_text(f"<!doctype html><body><script>{LISTEN}</script>{''.join(frames)}</body>", "utf-8")
+    return outer.as_uri()
+
+
+def _asked(
+    pages: Sequence[bytes],
+    chromium: Callable[..., subprocess.CompletedProcess[str]],
+    axe: str,
+    folder: Path,
+    width: int,
+) -> list[dict[str, Any]]:
+    """Axe's answers on pages, which are given scripts and lose the policy that forbids them."""
+    scripts = f"<script>{axe}</script><script>{ASK}</script>"
+    scripted = []
+    for text in (data.decode() for data in pages):
+        without_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+        assert without_policy != text
+        scripted.append(without_policy.replace("</body>", f"{scripts}</body>").encode())
+    opened = _framed(scripted, folder, width)
+    shown = chromium("--window-size=1400,900", "--virtual-time-budget=20000", "--dump-dom", opened)
+    answers = re.findall(r'<pre class="answer">(.*?)</pre>', shown.stdout, re.DOTALL)
+    assert answers, shown.stderr
+    return [json.loads(html.unescape(answer)) for answer in answers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,13 @@ import pytest
 from dcpflow.bundles.export import export
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import tables
-from dcpflow.report import material, page, screen
+from dcpflow.records.calls import Call, Prices
+from dcpflow.report import costs, material, page, screen
 from dcpflow.report.material import Material
+from dcpflow.stages.costs import write_costs
 from dcpflow.stages.rendering import render
 from dcpflow.stages.report import write_report
-from report.conftest import Page, parsed
+from report.conftest import Page, parsed, priced
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -215,6 +217,30 @@ def test_times_are_added_on_request_and_set_apart(audit_copy: Audit, tmp_path: P
     export(audit_copy.results, bundle)
     with pytest.raises(UsageError, match="no times"):
         render(bundle, None, with_times=True)
+
+
+def test_money_is_added_on_request_and_set_apart(small: Material, audit_copy: Audit, tmp_path: Path) -> None:
+    assert "USD" not in parsed(page.render(small)).text
+    rows = [priced("target", 1, 0.25), priced("challengers", 1, 0.5), priced("challengers", 2, 1.0, "timeout")]
+    text = parsed(page.render(small, spent=rows)).text
+    assert "Money, which is no part of the evidence" in text
+    assert "challengers 2 2 1 2000 800 40 1.5000" in text
+    assert "all 3 3 1 3000 1200 60 1.7500" in text
+    made = render(audit_copy.results, tmp_path / "costs.html", with_times=False, with_costs=True)
+    assert "No model was asked" in parsed(made.read_bytes()).text
+
+
+def test_prices_of_other_calls_are_refused(tmp_path: Path) -> None:
+    answered = Call("sha256:" + "0" * 64, 200, "", "m-1", 1_000_000, 0, 0, "")
+    place = {"stage": "challengers", "arm": "", "attempt": 1, "number": 1}
+    rows = [{**place, "slot": slot, "record": f"challengers/{slot}", **asdict(answered)} for slot in (1, 2)]
+    tables.write(tmp_path / "calls.parquet", "calls", rows, "")
+    write_costs(tmp_path / "calls.parquet", Prices(3.0, 3.0, 3.0), tmp_path / "costs.parquet")
+    assert [row["usd"] for row in costs.read(tmp_path / "costs.parquet", rows)] == [3.0, 3.0]
+    with pytest.raises(EvidenceError, match="is not of the calls that are recorded"):
+        costs.read(tmp_path / "costs.parquet", rows[:1])
+    with pytest.raises(EvidenceError, match="missing"):
+        costs.read(tmp_path / "none.parquet", rows)
 
 
 def test_a_table_that_the_decision_does_not_rest_on_is_refused(audit_copy: Audit) -> None:

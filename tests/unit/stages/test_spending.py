@@ -120,8 +120,8 @@ def test_costs_are_summed_by_gate() -> None:
             ("misled_nulls", 1, ""),
         )
     ]
-    found = {one["gate"]: one for one in costs.summed(costs.priced(table, spending.Prices(2.0, 2.0, 1.0)))}
-    assert {gate: (one["episodes"], one["calls"], one["failed"], one["usd"]) for gate, one in found.items()} == {
+    found = {one.name: one for one in costs.summed(costs.priced(table, spending.Prices(2.0, 2.0, 1.0)))}
+    assert {gate: (one.episodes, one.calls, one.failed, one.usd) for gate, one in found.items()} == {
         "target": (1, 1, 0, 2.0),
         "gate 2": (2, 3, 1, 6.0),
         "controls": (1, 1, 0, 2.0),
