@@ -21,7 +21,7 @@ rule replay_channels:
     message:
         "replaying the channels of {wildcards.phase}: were agents told what the registered policies say?"
     shell:
-        f"{PYTHON} scripts/replay_channels.py {JOB} --stratum {{params.stratum:q}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/replay_channels.py {JOB} --stratum={{params.stratum:q}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
 
 
 rule costs:
