@@ -62,11 +62,8 @@ def test_a_stratum_spends_from_a_pot_of_its_own_at_prices_of_its_own(tmp_path: P
     rows = [{"stage": stage, **place} for stage in ("challengers", "challengers/larger")]
     priced = costs.priced(rows, prices[""], {"larger": prices["larger"]})
     assert [(row["gate"], row["usd"]) for row in priced] == [("gate 2", 3.0), ("strata", 9.0)]
-    assert [one["usd"] for one in costs.summed(priced) if one["gate"] in ("gate 2", "strata", "all")] == [
-        3.0,
-        9.0,
-        12.0,
-    ]
+    summed = {one.name: one.usd for one in costs.summed(priced)}
+    assert (summed["gate 2"], summed["strata"], summed["all"]) == (3.0, 9.0, 12.0)
 
 
 def test_without_a_limit_nothing_is_refused(tmp_path: Path) -> None:
