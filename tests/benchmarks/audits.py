@@ -16,6 +16,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
+CORES = (os.cpu_count() or 1) + 1
+"""As the Makefile has it: one more than there are processors, since agents wait for their replies."""
 SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
 
 
@@ -37,8 +39,17 @@ def fresh(folder: Path, settings: dict[str, Any]) -> None:
 
 def run(folder: Path, configfiles: Iterable[str], cores: int) -> Cost:
     """Run the audit in a folder to its decision."""
-    command = [sys.executable, "-m", "snakemake", "--cores", str(cores), "--quiet", "all"]
-    command += ["--configfile", *configfiles, "settings.yaml"]
+    return measured(command(configfiles, cores), folder)
+
+
+def command(configfiles: Iterable[str], cores: int) -> list[str]:
+    """What runs the audit in the working folder to its decision."""
+    run_it = [sys.executable, "-m", "snakemake", "--cores", str(cores), "--quiet", "all"]
+    return [*run_it, "--configfile", *configfiles, "settings.yaml"]
+
+
+def measured(command: list[str], folder: Path) -> Cost:
+    """Run a command in a folder; one that fails ends the benchmark with what it printed."""
     before, start = os.times(), time.monotonic()
     with _control_group() as group:
         if group:
