@@ -23,6 +23,8 @@ from typing import Any
 
 import audits
 
+from dcpflow.records import plan
+
 INSTANT = """import json, sys
 hello = json.loads(sys.stdin.readline())
 item = hello["E0"]["families"][0]["template"].split()
@@ -100,15 +102,10 @@ class Breakdown:
         return self.cost.cpu - sum(groups.values()) if groups else None
 
     @property
-    def episodes_cpu(self) -> float:
-        """CPU time in s of the stages that run episodes: agents, channel, experiments, records."""
-        return sum(stage.cpu or 0.0 for stage in self.stages if stage.name in EPISODE_STAGES)
-
-
-EPISODE_STAGES = {
-    *("target", "challengers", "controls", "pairs", "null_pairs", "misled_nulls"),
-    *("pair_replacements", "null_pair_replacements"),
-}
+    def episodes_cpu(self) -> float | None:
+        """CPU time in s of the stages that run episodes: agents, channel, experiments, records; None likewise."""
+        groups = self.cost.of_groups
+        return sum(cpu for name, cpu in groups.items() if name in plan.STAGES) if groups else None
 
 
 def main() -> None:
