@@ -2,11 +2,11 @@
 
     python tests/benchmarks/kill_resume.py [--kills 50] [--seed 1] [--cores 3] [--configfile FILE] [--json]
 
-An undisturbed run comes first. Then audits in fresh folders are killed at seeded random times, up to half the length
-of that run after each start, and started again at once, until they have finished. Hit is snakemake itself, one of its
-jobs, or the sandbox of an agent, whichever of them are there at that time. (An agent that dies inside of its sandbox
-is no kill of ours: it could have killed itself, and that is its result.) After each audit its orphaned jobs are waited
-for.
+An undisturbed run comes first. Then audits in fresh folders are killed at random points, six in each, and started again
+at once, until they have finished. The points are seeded and drawn over the whole run, by how many of its files are there;
+one that was passed meanwhile is a random time of the start. Hit is snakemake itself, one of its jobs, or the sandbox
+of an agent, whichever of them are there at that point. (An agent that dies inside of its sandbox is no kill of ours: it
+could have killed itself, and that is its result.) After each audit its orphaned jobs are waited for.
 
 Exits 1 where a decision differs from the undisturbed one, a committed record has changed, a file under its final name
 is not whole, or more episodes were started again than jobs and agents were killed.
@@ -41,6 +41,7 @@ SETTINGS = {
     "task": {"settings": {"rows": 4_536}},
     "execution": {"results": "results", "episodes_per_job": 4},
 }
+KILLS_OF_AUDIT = 6
 LOOK_SECONDS = 0.05
 PATIENCE_SECONDS = 300.0
 
@@ -51,7 +52,7 @@ class Tally:
 
     Attributes:
         kills: by what was killed.
-        when: kills by the share of episodes that were committed then.
+        when: kills by the share of all files that were there.
         audits: that ran to their end under kills.
         decisions_equal: of them, byte for byte.
         episodes: committed in them.
@@ -88,7 +89,7 @@ class Tally:
         """All numbers."""
         return {
             "kills": {kind: self.kills[kind] for kind in KINDS},
-            "kills_by_episodes_committed": {fourth: self.when[fourth] for fourth in FOURTHS},
+            "kills_by_fourth_of_the_run": {fourth: self.when[fourth] for fourth in FOURTHS},
             "audits": self.audits,
             "decisions_equal": self.decisions_equal,
             "episodes": self.episodes,
@@ -116,14 +117,16 @@ def main() -> int:
         audits.fresh(Path(folder), SETTINGS)
         seconds = audits.measured(command, Path(folder)).wall
         undisturbed = Path(folder, "results/decision.json").read_bytes()
-        episodes = len(list(_records(Path(folder))))
-    print(f"undisturbed: {episodes} episodes in {seconds:.1f} s", file=sys.stderr)
+        files = _files(Path(folder))
+    print(f"undisturbed: {seconds:.1f} s", file=sys.stderr)
     while tally.killed < options.kills:
         with tempfile.TemporaryDirectory() as folder:
             audits.fresh(Path(folder), SETTINGS)
-            audit = Killed(Path(folder), command, episodes, tally)
-            while tally.killed < options.kills and audit.run(chance, chance.uniform(0, seconds / 2)):
-                pass
+            audit = Killed(Path(folder), command, files, chance, tally)
+            points = sorted(chance.random() for _ in range(min(KILLS_OF_AUDIT, options.kills - tally.killed)))
+            for point in points:
+                if not audit.run(point, chance.uniform(0, seconds / 5)):
+                    break
             audit.finish(undisturbed)
         print(f"{tally.killed} kills, {tally.decisions_equal} of {tally.audits} decisions equal", file=sys.stderr)
     document = tally.document()
@@ -135,7 +138,7 @@ def _text(document: dict[str, Any]) -> str:
     def flat(value: Any) -> str:
         return ", ".join(f"{name} {n}" for name, n in value.items()) if isinstance(value, dict) else str(value)
 
-    return "\n".join(f"{name.replace('_', ' '):29} {flat(value)}" for name, value in document.items())
+    return "\n".join(f"{name.replace('_', ' '):27} {flat(value)}" for name, value in document.items())
 
 
 class Killed:
@@ -144,34 +147,42 @@ class Killed:
     Args:
         folder: where it is laid out.
         command: what runs it.
-        episodes: that it has.
+        files: that it has written when it is finished.
+        chance: draws what is killed.
         tally: what is counted over all audits.
     """
 
-    def __init__(self, folder: Path, command: list[str], episodes: int, tally: Tally) -> None:
-        self.folder, self.command, self.episodes, self.tally = folder, command, episodes, tally
+    def __init__(self, folder: Path, command: list[str], files: int, chance: random.Random, tally: Tally) -> None:
+        self.folder, self.command, self.files, self.chance, self.tally = folder, command, files, chance, tally
         self._seen: dict[Path, tuple[int, int, str]] = {}
         self._complete = False
 
-    def run(self, chance: random.Random | None = None, seconds: float = 0.0) -> bool:
-        """Run it, with a kill after so many seconds; False where it had ended by itself before."""
+    def run(self, point: float = 2.0, seconds: float = 0.0) -> bool:
+        """Run it; False where it came to its end.
+
+        Args:
+            point: share of its files at which something is killed; above 1 for nothing.
+            seconds: after which that is done where so many are there already.
+        """
+        passed = self._share() >= point
         with (self.folder / "output.txt").open("wb") as output:
             running = psutil.Popen(self.command, cwd=self.folder, stdout=output, stderr=subprocess.STDOUT)
-            deadline = time.monotonic() + (seconds if chance else PATIENCE_SECONDS)
+            started = time.monotonic()
             killed = False
             while running.poll() is None:
                 self._look()
-                if time.monotonic() >= deadline:
-                    if killed or chance is None:
-                        raise SystemExit(f"it does not end:\n{self._output()}")
-                    killed, deadline = self._kill(running, chance), time.monotonic() + PATIENCE_SECONDS
+                now = time.monotonic() - started
+                if not killed and (now >= seconds if passed else self._share() >= point):
+                    killed = self._kill(running)
+                if now > PATIENCE_SECONDS:
+                    raise SystemExit(f"it does not end:\n{self._output()}")
                 time.sleep(LOOK_SECONDS)
         self._look()
         self._complete = running.returncode == 0
         if not killed and not self._complete:
             raise SystemExit(f"it failed by itself:\n{self._output()}")
         self.tally.not_whole += len(list(_not_whole(self.folder / "results")))
-        return killed and not self._complete
+        return not self._complete
 
     def finish(self, undisturbed: bytes) -> None:
         """Run it to its end, wait for every job that a killed run has left, and count what it came to."""
@@ -191,15 +202,18 @@ class Killed:
         self.tally.not_whole += len(list(_not_whole(results)))
         self.tally.left_behind += len([*results.rglob(".writing-*"), *results.rglob("canary-*")])
 
-    def _kill(self, running: psutil.Popen, chance: random.Random) -> bool:
+    def _share(self) -> float:
+        """How much of it is done, by its files."""
+        return _files(self.folder) / self.files
+
+    def _kill(self, running: psutil.Popen) -> bool:
         """Kill one process of a kind drawn from those that are there; False where it was gone already."""
         there = {kind: found for kind, found in _victims(running).items() if found}
         if not there:
             return False
-        kind = chance.choice(sorted(there))
-        share = len(self._seen) / self.episodes
+        kind, share = self.chance.choice(sorted(there)), self._share()
         with contextlib.suppress(psutil.NoSuchProcess):
-            chance.choice(there[kind]).kill()
+            self.chance.choice(there[kind]).kill()
             self.tally.kills[kind] += 1
             self.tally.when[FOURTHS[min(3, int(4 * share))]] += 1
             return True
@@ -240,6 +254,11 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
     with contextlib.suppress(psutil.Error):
         return Path(process.cwd()).is_relative_to(folder)
     return False
+
+
+def _files(folder: Path) -> int:
+    """Files of the results, but for those that are written just now."""
+    return sum(1 for path in folder.glob("results/**/*") if not path.name.startswith("."))
 
 
 def _records(folder: Path) -> Iterator[Path]:

@@ -91,7 +91,8 @@ def _design(episodes: int) -> dict[str, Any]:
     """The default audit's proportions: of 322 episodes, 96 challengers, 45 controls, 30 pairs and 60 null pairs."""
     part = episodes / 322
     counts = {"challengers": 96, "controls": 45, "pairs": 30, "null_pairs": 60}
-    return {name: round(count * part) for name, count in counts.items()}
+    none = {"pair_replacements": 0, "null_pair_replacements": 0}
+    return {name: round(count * part) for name, count in counts.items()} | none
 
 
 def _thresholds(design: dict[str, Any]) -> dict[str, Any]:
