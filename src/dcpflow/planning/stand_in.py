@@ -34,7 +34,11 @@ WORTH: Final = {True: 0.9, False: 0.3}
 """What an artifact scores that recovers, and one that does not; the baseline scores nothing."""
 
 TRUTHFUL: Final = frozenset({"target", "truthful"})
-ISOLATION: Final = {"backend": "bubblewrap", "tests": {"network": "refused", "sealed files": "refused"}}
+ISOLATION: Final = {
+    "schema": "dcpflow.isolation-probe/1",
+    "backend": "bubblewrap",
+    "tests": {"network": "refused", "sealed files": "refused"},
+}
 
 Chosen = Callable[[Episode], bool]
 
@@ -258,7 +262,11 @@ def _registered(config: Config) -> Registered:
         "public": {},
         "public_demonstration": "",
         "background": canonical.digest(b"K"),
+        "engine": "",
+        **{f"{name}_commitment": canonical.digest(name.encode()) for name in ("nonce", "hidden", "sealed")},
     }
+    for name in ("task", "agent"):
+        parts[name]["sources"] = {}
     return Registered(registration_digest(parts), contract_digest(parts), parts)
 
 
