@@ -2,11 +2,11 @@
 
     python tests/benchmarks/kill_resume.py [--kills 50] [--seed 1] [--cores 3] [--configfile FILE] [--json]
 
-An undisturbed run comes first. Then audits in fresh folders are killed at random points, six in each, and started again
-at once, until they have finished. The points are seeded and drawn over the whole run, by how many of its files are there;
-one that was passed meanwhile is a random time of the start. Hit is snakemake itself, one of its jobs, or the sandbox
-of an agent, whichever of them are there at that point. (An agent that dies inside of its sandbox is no kill of ours: it
-could have killed itself, and that is its result.) After each audit its orphaned jobs are waited for.
+An undisturbed run comes first. Then audits in fresh folders are killed at random points, six in each, and started
+again at once, until they have finished. The points are seeded and drawn over the whole run, by how many of its files
+are there; one that was passed meanwhile is a random time of the start. Hit is snakemake itself, one of its jobs, or
+the sandbox of an agent, whichever of them are there at that point. (An agent that dies inside of its sandbox is no kill
+of ours: it could have killed itself, and that is its result.) After each audit its orphaned jobs are waited for.
 
 Exits 1 where a decision differs from the undisturbed one, a committed record has changed, a file under its final name
 is not whole, or more episodes were started again than jobs and agents were killed.
