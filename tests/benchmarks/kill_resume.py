@@ -44,6 +44,7 @@ SETTINGS = {
 KILLS_OF_AUDIT = 6
 LOOK_SECONDS = 0.05
 PATIENCE_SECONDS = 300.0
+SANDBOX_SECONDS = 10.0
 
 
 @dataclass
@@ -61,6 +62,7 @@ class Tally:
         not_whole: files under their final names whose bytes are a part.
         left_behind: temporary files of killed processes, which nothing reads.
         waited: orphaned jobs that were still there when their audit had ended.
+        sandboxes: that were left without an agent, waiting for the half of bubblewrap that was killed as it began.
     """
 
     kills: Counter[str] = field(default_factory=Counter)
@@ -73,6 +75,7 @@ class Tally:
     not_whole: int = 0
     left_behind: int = 0
     waited: int = 0
+    sandboxes: int = 0
 
     @property
     def killed(self) -> int:
@@ -98,6 +101,7 @@ class Tally:
             "files_not_whole": self.not_whole,
             "temporary_files_left_behind": self.left_behind,
             "orphaned_jobs_waited_for": self.waited,
+            "empty_sandboxes_left": self.sandboxes,
             "holds": self.holds,
         }
 
@@ -128,7 +132,7 @@ def main() -> int:
                 if not audit.run(point, chance.uniform(0, seconds / 5)):
                     break
             audit.finish(undisturbed)
-        print(f"{tally.killed} kills, {tally.decisions_equal} of {tally.audits} decisions equal", file=sys.stderr)
+        print(json.dumps(tally.document()), file=sys.stderr, flush=True)
     document = tally.document()
     print(json.dumps(document) if options.json else _text(document))
     return 0 if tally.holds else 1
@@ -188,10 +192,14 @@ class Killed:
         """Run it to its end, wait for every job that a killed run has left, and count what it came to."""
         if not self._complete:
             self.run()
-        orphans = [p for p in psutil.process_iter() if _works_in(p, self.folder)]
-        self.tally.waited += len(orphans)
-        if psutil.wait_procs(orphans, timeout=PATIENCE_SECONDS)[1]:
+        left = [p for p in psutil.process_iter() if _works_in(p, self.folder)]
+        jobs = [p for p in left if _name(p) != "bwrap"]
+        self.tally.waited += len(jobs)
+        if psutil.wait_procs(jobs, timeout=PATIENCE_SECONDS)[1]:
             raise SystemExit("an orphaned job does not end")
+        for process in psutil.wait_procs(left, timeout=SANDBOX_SECONDS)[1]:
+            self.tally.sandboxes += 1
+            process.kill()
         results = self.folder / "results"
         self.tally.audits += 1
         self.tally.decisions_equal += (results / "decision.json").read_bytes() == undisturbed
@@ -248,6 +256,12 @@ def _script(process: psutil.Process) -> bool:
     """Whether it is Python with one of the workflow's scripts; what a job forks has the same command line."""
     words = process.cmdline()
     return len(words) > 1 and words[1].startswith("scripts/")
+
+
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return str(process.name())
+    return ""
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
