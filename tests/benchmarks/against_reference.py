@@ -93,7 +93,7 @@ def _theirs(folder: Path, environment: Path, times: int, experiments: int) -> Ru
     said = json.loads(cost.printed)
     if set(said["phases"].values()) != {"complete"}:
         raise SystemExit(f"the reference did not end: {said['phases']}")
-    verify = [environment.absolute() / "bin/dcp", "verify", folder / "run/bundle"]
+    verify = [str(environment.absolute() / "bin/dcp"), "verify", str(folder / "run/bundle")]
     subprocess.run(verify, check=True, stdout=subprocess.DEVNULL)
     return Run(cost.wall, cost.cpu, said["verdict"]["core"], said["verdict"]["evidence"])
 
