@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from dcpflow.agents.launch import LaunchSpec
@@ -355,3 +356,25 @@ def test_all_of_this_holds_for_an_ordinary_user(run_unprivileged: Callable[..., 
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
     assert done.stdout.count("no bubblewrap works") == 0, done.stdout[-2000:]
     assert " passed" in done.stdout
+
+
+# --- what is left of it ------------------------------------------------------------------------------------
+
+
+def test_a_sandbox_that_is_killed_as_it_begins_leaves_no_process_behind(tmp_path: Path) -> None:
+    """As bubblewrap does, the process inside waits for one outside that is no more, and that had not reported it."""
+    seconds = f"600.{os.getpid()}"
+    program = tmp_path / "bwrap"
+    program.write_text(
+        "#!/bin/bash\n"
+        'while test "$1" != --json-status-fd; do shift; done\n'
+        f'( eval "exec $2>&-"; exec /usr/bin/sleep {seconds} ) &\n'
+        "kill -9 $$\n"
+    )
+    program.chmod(0o755)
+    tmp_path.chmod(0o755)
+    running = sandbox.Bubblewrap(Program(program, tmp_path), []).start(SPEC, LIMITS)
+    running.stop()
+    running.close_workspace()
+    assert running.killed_outside()
+    assert not [p.pid for p in psutil.process_iter(["cmdline"]) if seconds in (p.info["cmdline"] or [])]

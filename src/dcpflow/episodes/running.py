@@ -85,11 +85,7 @@ class Unconfined(Running):
         super().stop()
         deadline = time.monotonic() + LEFTOVER_SECONDS
         while (left := self._left()) and time.monotonic() < deadline:
-            for pid in left:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
+            _end(left)
         adopt_orphans(False)
 
     def _left(self) -> list[int]:
@@ -109,15 +105,20 @@ class Sandboxed(Running):
         process: bubblewrap outside.
         status: the pipe on which bubblewrap reports.
         workspace: descriptor of the agent's workspace.
+        others: children that this process had before; by now it adopts orphans.
 
     Raises:
         OSError: its first process cannot be watched.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], status: int, workspace: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], status: int, workspace: int, others: Iterable[int]) -> None:
         self._status: int | None = status
         self._report = _first_report(status)
         first = _process_inside(self._report)
+        if not first:
+            # killed as it began, bubblewrap can leave a process that waits for it for ever
+            process.wait()
+            _end(pid for pid in children(os.getpid()) if pid not in {process.pid, *others})
         super().__init__(process, Tree(first, counted=False), workspace)
         self._first: int | None = None
         with suppress(ProcessLookupError):
@@ -175,6 +176,15 @@ def adopt_orphans(yes: bool) -> None:
     """Whether what descendants of this process leave behind becomes a child of this process, where the system can."""
     with suppress(AttributeError):  # on macOS it cannot
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+
+
+def _end(adopted: Iterable[int]) -> None:
+    """Kill and reap children that this process did not start itself."""
+    for pid in adopted:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def _first_report(status: int) -> bytes:

@@ -119,6 +119,18 @@ class Bubblewrap:
 
     def start(self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None = None) -> Running:
         """Start the agent inside."""
+        others = children(os.getpid())
+        # until it is known which process is the first inside, what is left of a sandbox that is killed comes here
+        adopt_orphans(True)
+        try:
+            return Sandboxed(*self._started(spec, limits, handed), others)
+        finally:
+            adopt_orphans(False)
+
+    def _started(
+        self, spec: LaunchSpec, limits: Mapping[str, float], handed: int | None
+    ) -> tuple[subprocess.Popen[bytes], int, int]:
+        """Bubblewrap's process, the pipe on which it reports, and the agent's workspace."""
         with ExitStack() as opened:
             ours, theirs = socket.socketpair()
             opened.callback(ours.close)
@@ -145,7 +157,7 @@ class Bubblewrap:
                     os.close(descriptor)
                 raise OSError(0, f"a sandbox could not be started: {error} ({why.decode()})") from None
             _, descriptors, _, _ = socket.recv_fds(ours, 1000, 1)
-        return Sandboxed(process, status, descriptors[0])
+        return process, status, descriptors[0]
 
     def _options(self, spec: LaunchSpec) -> list[str]:
         """What bubblewrap is asked for."""

@@ -19,6 +19,7 @@ from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.planning.synthetic import HIT, PAIR_ENDS, Counts
 from dcpflow.records import canonical, packet, plan
+from dcpflow.records.checkpoint import SCHEMA as CHECKPOINT
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
 from dcpflow.records.packet import Packet, Page
@@ -33,7 +34,11 @@ WORTH: Final = {True: 0.9, False: 0.3}
 """What an artifact scores that recovers, and one that does not; the baseline scores nothing."""
 
 TRUTHFUL: Final = frozenset({"target", "truthful"})
-ISOLATION: Final = {"backend": "bubblewrap", "tests": {"network": "refused", "sealed files": "refused"}}
+ISOLATION: Final = {
+    "schema": "dcpflow.isolation-probe/1",
+    "backend": "bubblewrap",
+    "tests": {"network": "refused", "sealed files": "refused"},
+}
 
 Chosen = Callable[[Episode], bool]
 
@@ -154,7 +159,12 @@ def with_record(episode: Episode, **fields: Any) -> Episode:
 
 def with_transcript(episode: Episode, lines: tuple[dict[str, str], ...]) -> Episode:
     """An episode with another conversation, which its record names."""
-    return with_record(replace(episode, transcript=lines), transcript=canonical.digest_of(list(lines)))
+    return with_record(replace(episode, transcript=lines), transcript=canonical.digest(transcript_bytes(lines)))
+
+
+def transcript_bytes(lines: tuple[dict[str, str], ...]) -> bytes:
+    """A conversation as it would be stored."""
+    return b"".join(canonical.encode(line) + b"\n" for line in lines)
 
 
 # --- the whole audit ---------------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
             reason="committed",
             candidates=[canonical.digest(artifact)],
             quotes={},
-            transcript=canonical.digest_of(list(lines)),
+            transcript=canonical.digest(transcript_bytes(lines)),
             limits_hit=[],
             usage={"experiments": 1, "commits": 1, "messages": 2, "bad_messages": 0, "bytes": 0, "web_requests": 0},
             packet=web.digest,
@@ -225,7 +235,7 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
         if key.stage == "target":
             sealed["challengers"] = digest
             body = cut(registered.contract, "before_first_experiment", digest, lines, web)
-            checkpoint = {**body, "digest": canonical.digest_of(body)}
+            checkpoint = {**body, "digest": canonical.digest_of({"schema": CHECKPOINT, "body": body})}
             sealed["pairs"] = sealed["pair_replacements"] = checkpoint["digest"]
         phase = phases[key.stage]
         inputs.setdefault(phase, {})[f"{key.stage}/{key.slot}/{key.arm}"] = digest
@@ -259,7 +269,16 @@ def _registered(config: Config) -> Registered:
         name: {"config": part}
         for name, part in config.model_copy(update={"information": Information()}).parts().items()
     }
-    parts["task"]["seal"] = {"units": ["unit-1"], "public_demonstration": "", "background": canonical.digest(b"K")}
+    parts["task"]["seal"] = {
+        "units": ["unit-1"],
+        "public": {},
+        "public_demonstration": "",
+        "background": canonical.digest(b"K"),
+        "engine": "",
+        **{f"{name}_commitment": canonical.digest(name.encode()) for name in ("nonce", "hidden", "sealed")},
+    }
+    for name in ("task", "agent"):
+        parts[name]["sources"] = {}
     return Registered(registration_digest(parts), contract_digest(parts), parts)
 
 

@@ -96,6 +96,19 @@ def test_any_other_row_order_or_value_moves_the_digest(contents: dict[str, list[
     assert tables.rows_digest("candidates", []) != tables.rows_digest("controls", [])
 
 
+def test_the_rows_of_a_long_table_are_canonical_line_by_line(contents: dict[str, list[rows.Row]]) -> None:
+    """Whole numbers and exponents, which Python spells otherwise, and rows beyond those that are encoded at a time."""
+    numbers = [0.0, -0.0, 1.0, 0.1, 1e-7, 1.5e-7, 123456789.25, 1e16, 1e21, 5e-324, 2.0**53, 1 / 3, 1, 0, None]
+    row = contents["scores"][0]
+    many = [{**row, "slot": n, "score": numbers[n % len(numbers)]} for n in range(tables.ROWS_AT_A_TIME + 40)]
+    columns = list(tables.SCHEMAS["scores"])
+    lines = [canonical.encode(["scores", columns]), *(canonical.encode([one[c] for c in columns]) for one in many)]
+    assert tables.encode_rows("scores", many) == b"\n".join(lines)
+    assert tables.rows_digest("scores", many) == canonical.digest(b"\n".join(lines))
+    with pytest.raises(ValueError, match="nan"):
+        tables.encode_rows("scores", [{**row, "score": float("nan")}])
+
+
 def test_a_table_says_what_it_is_and_under_which_registration(
     contents: dict[str, list[rows.Row]], tmp_path: Path
 ) -> None:
