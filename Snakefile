@@ -38,4 +38,5 @@ rule all:
         rules.seal_task.output,
         rules.freeze_contract.output,
         rules.register.output,
-        f"{COUNTS}/all.json",
+        expand(f"{COUNTS}/{{phase}}.json", phase=AUDIT.counted),
+        AUDIT.looks,

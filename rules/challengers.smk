@@ -31,6 +31,7 @@ rule run_challenger:
 rule score_challengers:
     input:
         contract=CONTRACT,
+        registration=ancient(REGISTRATION),
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("challengers"),
         counts=f"{COUNTS}/challengers.json",

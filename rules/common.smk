@@ -57,7 +57,6 @@ localrules:
     register,
     count_slots,
     freeze_stratum,
-    read_look,
     freeze_packet,
     select_checkpoint,
     decide,

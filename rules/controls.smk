@@ -30,6 +30,7 @@ rule run_control:
 rule score_controls:
     input:
         contract=CONTRACT,
+        registration=ancient(REGISTRATION),
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("controls"),
         counts=f"{COUNTS}/controls.json",

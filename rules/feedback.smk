@@ -89,6 +89,7 @@ rule replace_pair:
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
+        counts=f"{COUNTS}/pairs.json",
         earlier=lambda wildcards: AUDIT.receipts("pairs")
         + AUDIT.receipts("pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
     output:
@@ -116,6 +117,7 @@ rule replace_null_pair:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
         packet=PACKET,
+        counts=f"{COUNTS}/{AUDIT.null_phase}.json",
         earlier=lambda wildcards: AUDIT.receipts("null_pairs")
         + AUDIT.receipts("null_pair_replacements")[: AUDIT.first(wildcards.batch) - 1],
     output:
@@ -141,6 +143,7 @@ rule replace_null_pair:
 rule score_pairs:
     input:
         contract=CONTRACT,
+        registration=ancient(REGISTRATION),
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("pairs"),
         counts=f"{COUNTS}/pairs.json",

@@ -65,6 +65,7 @@ rule run_later_pair:
 rule score_look:
     input:
         contract=CONTRACT,
+        registration=ancient(REGISTRATION),
         sealed=rules.seal_task.output.sealed,
         receipts=lambda wildcards: AUDIT.look_receipts(
             wildcards.stage, int(wildcards.look)
@@ -92,6 +93,7 @@ rule score_look:
 rule score_null_pairs:
     input:
         contract=CONTRACT,
+        registration=ancient(REGISTRATION),
         sealed=rules.seal_task.output.sealed,
         receipts=AUDIT.phase_receipts("null_pairs"),
         counts=f"{COUNTS}/null_pairs.json",

@@ -58,7 +58,6 @@ rule score_stratum:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        slots=rules.count_slots.output,
         sealed=rules.seal_task.output.sealed,
         receipts=lambda wildcards: AUDIT.strata[wildcards.stratum].receipts(
             "challengers"

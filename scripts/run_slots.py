@@ -1,4 +1,4 @@
-"""Rules run_target, run_challenger, run_control, run_pair, run_null_pair and run_misled_null."""
+"""The rules that run episodes: all run_* rules, for target, challengers, strata, controls, pairs and null study."""
 
 from pathlib import Path
 

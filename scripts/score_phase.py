@@ -1,4 +1,4 @@
-"""Rules score_target, score_challengers, score_stratum, score_controls and score_pairs."""
+"""The rules that score: all score_* rules."""
 
 from pathlib import Path
 

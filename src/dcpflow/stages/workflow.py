@@ -118,6 +118,23 @@ class Workflow:
         found |= {name: {"challengers": own.count("challengers")} for name, own in strata.items()}
         return canonical.encode(found if phase == "all" else found[phase]).decode()
 
+    @property
+    def counted(self) -> list[str]:
+        """What slots are counted of: phases, strata and ``all``."""
+        return [*self.phases, *(plan.place("challengers", name) for name in self.strata), "all"]
+
+    @property
+    def null_phase(self) -> str:
+        """The phase in which the null study is scored."""
+        return "null_pairs" if "null_pairs" in self.phases else "pairs"
+
+    @property
+    def looks(self) -> list[str]:
+        """The files of all looks but the last, after which nothing follows."""
+        stages = [stage for stage in plan.LOOKS if plan.look_phase(stage, 1) in self.phases]
+        numbers = {stage: range(1, len(plan.looks(self.parts["design"], stage))) for stage in stages}
+        return [self.look(stage, number) for stage in stages for number in numbers[stage]]
+
     def _counted(self, phase: str) -> dict[str, int | list[int]]:
         if look := plan.of_look(phase):
             within = plan.looks(self.parts["design"], look[0])[look[1] - 1]
