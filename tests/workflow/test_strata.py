@@ -13,6 +13,7 @@ def test_a_stratum_added_to_a_finished_audit_runs_its_own_episodes_alone(audit: 
     run = audit.finish()
     assert sorted(run.rules) == [
         "count_slots",
+        "count_slots",
         "decide",
         "evidence",
         "freeze_stratum",
