@@ -27,7 +27,11 @@ ROOT = HERE.parents[1]
 SHIPPED = ("Snakefile", "rules", "scripts", "profiles", "envs", "config")
 DEMO = "config/cases/demo.yaml"
 SMALL = "config/cases/small.yaml"
-SMALL_TABLE = {"task": {"settings": {"rows": 4_536}}}
+SMALL_AUDIT = {
+    "task": {"settings": {"rows": 4_536}},
+    "design": {"misled_null_episodes": 3},
+    "thresholds": {"gate3": {"misled_min_misses": 2}},
+}
 FEW = {"challengers": 2, "controls": 1, "pairs": 2, "null_pairs": 2, "misled_null_episodes": 0}
 FEWEST = {"design": FEW, "thresholds": {"gate3": {"misled_min_misses": 0}}}
 EPISODES_OF_FEWEST = 1 + 2 + 1 + 2 * 2 + 2 * 2
@@ -158,7 +162,7 @@ class Audit:
         for name in SHIPPED:
             source = ROOT / name
             shutil.copytree(source, folder / name) if source.is_dir() else shutil.copy2(source, folder)
-        (folder / SMALL).write_text(yaml.safe_dump(SMALL_TABLE), encoding="utf-8")
+        (folder / SMALL).write_text(yaml.safe_dump(SMALL_AUDIT), encoding="utf-8")
         return cls(folder)
 
     def copy(self, folder: Path) -> Audit:

@@ -15,7 +15,7 @@ CASES = {
         "target/b00001-00001.json",
         "controls/b00001-00004.json",
         "null_pairs/b00001-00004.json",
-        "misled_nulls/b00001-00012.json",
+        "misled_nulls/b00001-00003.json",
         "registration/parts/design.json",
     ],
     "later receipts, first scores": [
