@@ -51,6 +51,7 @@ rule freeze_packet:
         f"{RESULTS}/target/packet.json",
     log:
         f"{LOGS}/freeze_packet.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     message:
@@ -68,6 +69,7 @@ rule select_checkpoint:
         f"{RESULTS}/target/checkpoint.json",
     log:
         f"{LOGS}/select_checkpoint.log",
+    priority: SOONEST
     conda:
         "../envs/dcpflow.yaml"
     message:
