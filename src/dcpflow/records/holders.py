@@ -22,25 +22,30 @@ class Holder:
     Attributes:
         host: host name.
         boot: boot id of the host's kernel.
-        pid: process number.
+        pid: process number, as it is in its namespace.
         started: start time of the process in clock ticks since boot.
+        space: the namespace of process numbers, of which containers of a host may have their own; empty where the
+            system knows none.
     """
 
     host: str
     boot: str
     pid: int
     started: int
+    space: str
 
     @classmethod
     def myself(cls) -> Holder:
         """The calling process."""
-        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()))
+        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), _space())
 
     @classmethod
     def from_json(cls, value: Any) -> Holder | None:
         """The holder that a file names, or None where a crash left it half-written or empty."""
         try:
-            return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]))
+            # a file of before there was this field is of a process of the same namespace, as was assumed then
+            space = str(value["space"]) if "space" in value else _space()
+            return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]), space)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -61,16 +66,18 @@ class Holder:
         return asdict(self)
 
     def alive(self) -> bool | None:
-        """True or False where it can be told from here; None for a process of another host."""
+        """True or False where it can be told from here; None for a process of another host or container."""
         if self.host != socket.gethostname():
             return None
         if self.boot != _boot_id():
             return False
+        if self.space != _space():
+            return None
         return _start_ticks(self.pid) == self.started
 
 
 class Silence:
-    """Whether a file that a living process of another host touches again and again has gone untouched for long.
+    """Whether a file that a living process of another host or container keeps touching has gone untouched for long.
 
     Its dates are compared with each other, never with a clock, so that the hosts' clocks may differ.
     """
@@ -99,6 +106,13 @@ class Silence:
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _space() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 

@@ -71,6 +71,22 @@ def test_of_another_machine_nothing_can_be_told_from_here() -> None:
     assert replace(Holder.myself(), host="elsewhere.example").alive() is None
 
 
+def test_of_a_container_of_this_machine_with_process_numbers_of_its_own_nothing_can_be_told() -> None:
+    elsewhere = replace(Holder.myself(), space="pid:[1]")
+    assert elsewhere.alive() is None
+    assert replace(elsewhere, pid=2**22, started=1).alive() is None, "a number that nobody has here may be had there"
+    assert replace(elsewhere, boot="00000000-0000-0000-0000-000000000000").alive() is False
+
+
+def test_a_holder_of_before_namespaces_were_noted_is_read_and_judged_as_then() -> None:
+    value = Holder.myself().to_json()
+    del value["space"]
+    assert Holder.from_json(value) == Holder.myself()
+    earlier = Holder.from_json(value | {"started": 1})
+    assert earlier is not None
+    assert earlier.alive() is False
+
+
 @pytest.mark.parametrize(
     "value", [None, [], "text", 3, {}, {"host": "a", "boot": "b", "pid": "many", "started": 1}, {"host": "a", "pid": 1}]
 )
