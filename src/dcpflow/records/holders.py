@@ -56,8 +56,13 @@ class Holder:
         Raises:
             FileNotFoundError: there is no such file.
         """
+        return cls.parse(path.read_bytes())
+
+    @classmethod
+    def parse(cls, data: bytes) -> Holder | None:
+        """The holder that a file's bytes name, likewise."""
         try:
-            return cls.from_json(canonical.decode(path.read_bytes(), str(path)))
+            return cls.from_json(canonical.decode(data, "a holder"))
         except EvidenceError:
             return None
 

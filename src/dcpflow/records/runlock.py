@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,7 +51,7 @@ class RunLock:
                 held = self._path.read_bytes()
             except FileNotFoundError:
                 continue
-            holder = Holder.read(self._path) if held else None
+            holder = Holder.parse(held)
             if holder is None or not _alive(holder, self._path, silence):
                 _clear(self._path, held)
                 continue
@@ -129,13 +130,17 @@ def _alive(holder: Holder, path: Path, silence: Silence) -> bool:
 
 def _clear(path: Path, dead: bytes) -> None:
     """Remove a dead run's lock, and no other: a lock taken meanwhile by a third run is put back."""
-    aside = path.with_name(f".run-lock-dead-{os.getpid()}")
+    # a name that nobody else has: process numbers repeat between hosts and containers
+    aside = path.with_name(f".run-lock-dead-{uuid.uuid4().hex}")
     try:
+        if path.read_bytes() != dead:
+            return
         path.rename(aside)
     except FileNotFoundError:
         return
     if aside.read_bytes() != dead:
-        # a fourth run may have been quicker still: then it holds the lock, and this one is refused
+        # a fourth run may have been quicker still: then it holds the lock, this one is refused, and the third one
+        # ends itself at its next beat
         with suppress(FileExistsError):
             os.link(aside, path)
     aside.unlink()

@@ -189,48 +189,70 @@ def test_only_the_own_lock_is_given_back(tmp_path: Path, other: Holder) -> None:
     assert (tmp_path / NAME).read_bytes() == data
 
 
-def test_a_lock_that_a_third_run_takes_while_a_dead_one_is_cleared_stays_its_own(
+@pytest.mark.parametrize("fourth", [False, True], ids=["put back", "a fourth run is quicker"])
+def test_a_lock_that_a_third_run_takes_while_a_dead_one_is_cleared_is_never_this_run_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fourth: bool
+) -> None:
+    leave(tmp_path, dead())
+    parent = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
+    rename = Path.rename
+
+    def replaced_at_the_last_moment(path: Path, target: Path) -> Path:
+        leave(tmp_path, parent)
+        moved = rename(path, target)
+        if fourth:
+            leave(tmp_path, parent)
+        return moved
+
+    monkeypatch.setattr(Path, "rename", replaced_at_the_last_moment)
+    with pytest.raises(UsageError, match=f"process {parent.pid}"):
+        RunLock(tmp_path).take()
+    assert lock_of(tmp_path) == parent
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_lock_that_is_given_back_just_after_it_was_read_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, dead())
+    read_bytes = Path.read_bytes
+
+    def gone_afterwards(path: Path) -> bytes:
+        data = read_bytes(path)
+        path.unlink()
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", gone_afterwards)
+        RunLock(tmp_path).take()
+    assert lock_of(tmp_path) == Holder.myself()
+
+
+def test_what_a_run_of_the_same_process_number_elsewhere_has_set_aside_is_left_alone(tmp_path: Path) -> None:
+    leave(tmp_path, dead())
+    others = tmp_path / f".run-lock-dead-{os.getpid()}"
+    others.write_bytes(b"of another host")
+    RunLock(tmp_path).take()
+    assert others.read_bytes() == b"of another host"
+
+
+def test_a_lock_that_is_seen_to_be_another_run_s_is_not_even_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(tmp_path, dead())
     third = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
-    alive = Holder.alive
+    alive, moved = Holder.alive, []
 
     def found_dead_but_replaced_meanwhile(holder: Holder) -> bool | None:
-        result = alive(holder)
-        if result is False:
-            (tmp_path / NAME).unlink()
+        if (result := alive(holder)) is False:
             leave(tmp_path, third)
         return result
 
     monkeypatch.setattr(Holder, "alive", found_dead_but_replaced_meanwhile)
+    monkeypatch.setattr(Path, "rename", lambda *paths: moved.append(paths))
     with pytest.raises(UsageError, match=f"process {third.pid}"):
         RunLock(tmp_path).take()
-    assert lock_of(tmp_path) == third
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
-
-
-def test_where_a_fourth_run_is_quicker_than_putting_the_third_one_s_lock_back_this_run_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leave(tmp_path, dead())
-    parent = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
-    alive, rename = Holder.alive, Path.rename
-
-    def found_dead_but_replaced_meanwhile(holder: Holder) -> bool | None:
-        if (result := alive(holder)) is False:
-            leave(tmp_path, parent)
-        return result
-
-    def renamed_but_taken_at_once(path: Path, target: Path) -> Path:
-        moved = rename(path, target)
-        leave(tmp_path, parent)
-        return moved
-
-    monkeypatch.setattr(Holder, "alive", found_dead_but_replaced_meanwhile)
-    monkeypatch.setattr(Path, "rename", renamed_but_taken_at_once)
-    with pytest.raises(UsageError, match=f"process {parent.pid}"):
-        RunLock(tmp_path).take()
+    assert moved == []
 
 
 @pytest.mark.parametrize("data", [b"", b'{"host":', b"\0" * 16])
