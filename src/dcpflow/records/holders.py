@@ -99,7 +99,9 @@ class Silence:
             path: the file; another one begins a new watch.
         """
         try:
-            now_seen = (path.name, path.stat().st_mtime_ns)
+            # opened, since NFS asks the server then; of a file that is not, it may repeat old dates for a minute or more
+            with path.open("rb") as file:
+                now_seen = (path.name, os.fstat(file.fileno()).st_mtime_ns)
         except FileNotFoundError:
             return False
         if now_seen != self._seen:

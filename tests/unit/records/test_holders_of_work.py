@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dcpflow.records.holders import Holder
+from dcpflow.records.holders import Holder, Silence
 
 
 @pytest.fixture
@@ -85,6 +85,21 @@ def test_a_holder_of_before_namespaces_were_noted_is_read_and_judged_as_then() -
     earlier = Holder.from_json(value | {"started": 1})
     assert earlier is not None
     assert earlier.alive() is False
+
+
+def test_a_touch_is_heard_though_the_file_s_dates_are_remembered_from_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over NFS, which asks the server for them only once the file is opened."""
+    path = tmp_path / "lock.json"
+    path.touch()
+    before = path.stat()
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: before)
+    silence = Silence()
+    assert not silence.too_long(path)
+    os.utime(path, ns=(1, 1))
+    assert not silence.too_long(path)
+    assert silence.heard
 
 
 @pytest.mark.parametrize(
