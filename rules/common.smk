@@ -69,7 +69,12 @@ localrules:
 onstart:
     try:
         AUDIT.require_for({job.rule.name for job in workflow.dag.needrun_jobs()})
-        LOCK.take()
+        if LOCK.take() and workflow.non_local_exec:
+            print(
+                f"an earlier run in {RESULTS} was killed: if the scheduler still has jobs of it, cancel them, "
+                "since they would start beside those of this run (docs/clusters.md)",
+                file=sys.stderr,
+            )
         AUDIT.tell_jobs(asking_at_once())
         if workflow.non_local_exec:
             # schedulers give their jobs the environment in which they are submitted

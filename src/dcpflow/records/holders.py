@@ -99,7 +99,7 @@ class Silence:
             path: the file; another one begins a new watch.
         """
         try:
-            # opened, since NFS asks the server then; of a file that is not, it may repeat old dates for a minute or more
+            # opened, since NFS asks the server then; else it may repeat old dates for a minute or more
             with path.open("rb") as file:
                 now_seen = (path.name, os.fstat(file.fileno()).st_mtime_ns)
         except FileNotFoundError:

@@ -35,17 +35,21 @@ class RunLock:
         self._path = _path(results)
         self._over = threading.Event()
 
-    def take(self) -> None:
+    def take(self) -> bool:
         """Take the lock for this process; a dead run's lock is cleared.
 
         Whether a run on another host is alive shows by its lock, which a living one touches every ten seconds. A run
         that was suspended, or cut off, for so long that another took its lock ends itself once it is back.
+
+        Returns:
+            Whether a dead run's lock was cleared: a scheduler may still have jobs of that run.
 
         Raises:
             UsageError: a living run holds it.
         """
         mine = canonical.encode(Holder.myself().to_json())
         silence = Silence()
+        cleared = False
         while not files.write_once(self._path, mine, mode=0o644):
             try:
                 held = self._path.read_bytes()
@@ -53,7 +57,7 @@ class RunLock:
                 continue
             holder = Holder.parse(held)
             if holder is None or not _alive(holder, self._path, silence):
-                _clear(self._path, held)
+                cleared |= _clear(self._path, held)
                 continue
             where = "" if holder.alive() else f" on the host {holder.host}"
             raise UsageError(
@@ -61,6 +65,7 @@ class RunLock:
                 "Wait for it to end, or give this run a results folder of its own (execution.results)",
             )
         threading.Thread(target=self._beat, daemon=True).start()
+        return cleared
 
     def release(self) -> None:
         """Give the lock back if this process holds it; one that cannot be removed is cleared by the next run."""
@@ -128,22 +133,27 @@ def _alive(holder: Holder, path: Path, silence: Silence) -> bool:
     return False
 
 
-def _clear(path: Path, dead: bytes) -> None:
-    """Remove a dead run's lock, and no other: a lock taken meanwhile by a third run is put back."""
+def _clear(path: Path, dead: bytes) -> bool:
+    """Remove a dead run's lock, and no other: a lock taken meanwhile by a third run is put back.
+
+    Returns:
+        Whether it was this call that removed it.
+    """
     # a name that nobody else has: process numbers repeat between hosts and containers
     aside = path.with_name(f".run-lock-dead-{uuid.uuid4().hex}")
     try:
         if path.read_bytes() != dead:
-            return
+            return False
         path.rename(aside)
     except FileNotFoundError:
-        return
-    if aside.read_bytes() != dead:
+        return False
+    if not (found := aside.read_bytes() == dead):
         # a fourth run may have been quicker still: then it holds the lock, this one is refused, and the third one
         # ends itself at its next beat
         with suppress(FileExistsError):
             os.link(aside, path)
     aside.unlink()
+    return found
 
 
 def _path(results: Path) -> Path:

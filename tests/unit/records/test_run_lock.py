@@ -255,6 +255,14 @@ def test_a_lock_that_is_seen_to_be_another_run_s_is_not_even_set_aside(
     assert moved == []
 
 
+def test_a_run_is_told_that_it_follows_a_killed_one_whose_jobs_may_still_be_queued(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path)
+    assert not lock.take()
+    lock.release()
+    leave(tmp_path, dead())
+    assert RunLock(tmp_path).take()
+
+
 @pytest.mark.parametrize("data", [b"", b'{"host":', b"\0" * 16])
 def test_a_lock_that_a_crash_left_unreadable_is_cleared(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
