@@ -28,6 +28,7 @@ except (ConfigError, DcpflowError) as error:
     raise WorkflowError(str(error))
 
 RESULTS = AUDIT.results
+LOCK = runlock.RunLock(Path(RESULTS))
 LOGS = AUDIT.logs
 NONCE = AUDIT.config.execution.nonce_file
 # what every shell command begins with, and what every job that draws or opens something is told
@@ -67,7 +68,12 @@ localrules:
 onstart:
     try:
         AUDIT.require_for({job.rule.name for job in workflow.dag.needrun_jobs()})
-        runlock.take(Path(RESULTS))
+        if LOCK.take() and workflow.non_local_exec:
+            print(
+                f"an earlier run in {RESULTS} was killed: if the scheduler still has jobs of it, cancel them, "
+                "since they would start beside those of this run (docs/clusters.md)",
+                file=sys.stderr,
+            )
         AUDIT.tell_jobs(asking_at_once())
         if workflow.non_local_exec:
             # schedulers give their jobs the environment in which they are submitted
@@ -80,11 +86,11 @@ onstart:
 
 
 onsuccess:
-    runlock.release(Path(RESULTS))
+    LOCK.release()
 
 
 onerror:
     # a job that found no room for its records may have found none for its log
     if fault := AUDIT.storage_fault():
         print(fault, file=sys.stderr)
-    runlock.release(Path(RESULTS))
+    LOCK.release()

@@ -25,6 +25,8 @@ def manifest(given: argparse.Namespace, folder: str) -> dict[str, object]:
     }
     pod = {
         "restartPolicy": "Never",
+        # of the pod, for which it counts from its start: a Job's own would count the time in the queue
+        "activeDeadlineSeconds": 60 * given.minutes,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "containers": [container],
@@ -36,7 +38,6 @@ def manifest(given: argparse.Namespace, folder: str) -> dict[str, object]:
         "metadata": {"name": name, "labels": {"app": "dcpflow"}},
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": 60 * given.minutes,
             "template": {"metadata": {"labels": {"app": "dcpflow"}}, "spec": pod},
         },
     }

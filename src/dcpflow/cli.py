@@ -320,7 +320,8 @@ def _plan_rerun(options: argparse.Namespace) -> None:
     from dcpflow.stages import planned, rerun, rerun_text  # noqa: PLC0415
 
     audit = _audit(options)
-    found = rerun.describe(audit, planned.planned(options.configfile, options.config, options.targets))
+    plan = planned.planned(options.configfile, options.config, options.targets)
+    found = rerun.describe(audit, plan.jobs, plan.left)
     print(json.dumps(found.to_json(), indent=2) if options.json else rerun_text.render(found))
 
 

@@ -196,11 +196,29 @@ def test_where_slurm_keeps_no_accounts_a_job_s_state_is_what_the_controller_says
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
+        ("slurm_load_jobs error: Invalid job id specified", "failed"),
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "running"),
+    ],
+)
+def test_a_job_that_slurm_has_forgotten_is_not_waited_for_and_one_that_it_is_silent_about_is(
+    tmp_path: Path, told: str, expected: str
+) -> None:
+    program(tmp_path / "sacct", "exit 1")
+    program(tmp_path / "scontrol", f"echo '{told}' >&2; exit 1")
+    assert status_of("slurm-generic", tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
         ("echo 'SuccessCriteriaMet Complete '", "success"),
         ("echo 'FailureTarget Failed '", "failed"),
         ("echo ''", "running"),
         ("echo 'Error from server (NotFound): jobs.batch \"7\" not found' >&2; exit 1", "failed"),
         ("echo 'Unable to connect to the server' >&2; exit 1", "running"),
+        ("echo 'error: You must be logged in to the server (Unauthorized)' >&2; exit 1", "failed"),
+        ("echo 'Error from server (Forbidden): jobs.batch \"7\" is forbidden' >&2; exit 1", "failed"),
+        ("echo 'status.sh: 5: kubectl: not found' >&2; exit 127", "failed"),
     ],
 )
 def test_what_has_become_of_a_job_of_kubernetes(tmp_path: Path, told: str, expected: str) -> None:
@@ -234,7 +252,9 @@ def test_a_job_of_kubernetes_gets_the_shared_volume_one_try_and_nothing_of_the_e
     assert "s3cret" not in text
     job = json.loads(text)["spec"]
     (container,) = job["template"]["spec"]["containers"]
-    assert (job["backoffLimit"], job["activeDeadlineSeconds"]) == (0, 300)
+    assert job["backoffLimit"] == 0
+    assert job["template"]["spec"]["activeDeadlineSeconds"] == 300
+    assert "activeDeadlineSeconds" not in job, "the time that it waits for a node is not its own"
     assert container["volumeMounts"] == [{"name": "shared", "mountPath": str(tmp_path)}]
     assert container["workingDir"] == str(tmp_path)
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "700M"}

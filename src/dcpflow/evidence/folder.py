@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMA = "dcpflow.evidence/1"
 TABLES = ("episodes", "calls", "candidates", "scores", "controls", "pairs", "null_pairs")
 EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
+AGAIN = "Run snakemake again, which makes what a stopped run has left. If that stops here too:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
         path = layout.evidence / "manifest.json"
         raise EvidenceError(
             f"the evidence manifest {path} names other scores, tables or contract than those that are here",
-            f"To make it again: rm -f '{path}' and run snakemake again",
+            f"{AGAIN} rm -f '{path}' and run snakemake again",
         )
     audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
     if audit_facts.strata.keys() != seen.strata.keys():
@@ -267,7 +268,7 @@ def _expect(layout: Layout, name: str, found: str, expected: str) -> None:
 
 def _again(layout: Layout, name: str) -> str:
     manifest = layout.evidence / "manifest.json"
-    return f"To make it again: rm -f '{table_path(layout, name)}' '{manifest}' and run snakemake again"
+    return f"{AGAIN} rm -f '{table_path(layout, name)}' '{manifest}' and run snakemake again"
 
 
 def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entry]) -> decision.Outcome:

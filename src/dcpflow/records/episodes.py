@@ -198,7 +198,9 @@ class EpisodeStore:
                 continue
             path = folder / f"holder-{number + 1}.json"
             if files.write_once(path, canonical.encode(Holder.myself().to_json()), mode=0o644):
-                return Claim(self, key, path)
+                # a record may have been committed, and its holder have ended, since this call looked for one
+                record = self.committed(key)
+                return Claim(self, key, path) if record is None else record
 
 
 class Claim:

@@ -37,8 +37,9 @@ def write_once(path: Path, data: bytes, mode: int = 0o444) -> bool:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        # on NFS the answer to a link that was made can be lost, and the request that is sent again meets it
-        if temporary.stat().st_nlink == 1:
+        # on NFS the answer to a link that was made can be lost, and the request that is sent again meets it; whose it
+        # is shows by the file itself, since the number of its links may be remembered from before
+        if not _same(temporary, path):
             return False
     finally:
         temporary.unlink()
@@ -98,6 +99,13 @@ def try_out(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     _temporary(folder, folder, TRIED, 0o600).unlink()
+
+
+def _same(temporary: Path, path: Path) -> bool:
+    try:
+        return temporary.samefile(path)
+    except FileNotFoundError:
+        return False  # another's, which has been removed since
 
 
 def _sync_folder(folder: Path) -> None:

@@ -22,25 +22,30 @@ class Holder:
     Attributes:
         host: host name.
         boot: boot id of the host's kernel.
-        pid: process number.
+        pid: process number, as it is in its namespace.
         started: start time of the process in clock ticks since boot.
+        space: the namespace of process numbers, of which containers of a host may have their own; empty where the
+            system knows none.
     """
 
     host: str
     boot: str
     pid: int
     started: int
+    space: str
 
     @classmethod
     def myself(cls) -> Holder:
         """The calling process."""
-        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()))
+        return cls(socket.gethostname(), _boot_id(), os.getpid(), _start_ticks(os.getpid()), _space())
 
     @classmethod
     def from_json(cls, value: Any) -> Holder | None:
         """The holder that a file names, or None where a crash left it half-written or empty."""
         try:
-            return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]))
+            # a file of before there was this field is of a process of the same namespace, as was assumed then
+            space = str(value["space"]) if "space" in value else _space()
+            return cls(str(value["host"]), str(value["boot"]), int(value["pid"]), int(value["started"]), space)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -51,8 +56,13 @@ class Holder:
         Raises:
             FileNotFoundError: there is no such file.
         """
+        return cls.parse(path.read_bytes())
+
+    @classmethod
+    def parse(cls, data: bytes) -> Holder | None:
+        """The holder that a file's bytes name, likewise."""
         try:
-            return cls.from_json(canonical.decode(path.read_bytes(), str(path)))
+            return cls.from_json(canonical.decode(data, "a holder"))
         except EvidenceError:
             return None
 
@@ -61,16 +71,18 @@ class Holder:
         return asdict(self)
 
     def alive(self) -> bool | None:
-        """True or False where it can be told from here; None for a process of another host."""
+        """True or False where it can be told from here; None for a process of another host or container."""
         if self.host != socket.gethostname():
             return None
         if self.boot != _boot_id():
             return False
+        if self.space != _space():
+            return None
         return _start_ticks(self.pid) == self.started
 
 
 class Silence:
-    """Whether a file that a living process of another host touches again and again has gone untouched for long.
+    """Whether a file that a living process of another host or container keeps touching has gone untouched for long.
 
     Its dates are compared with each other, never with a clock, so that the hosts' clocks may differ.
     """
@@ -87,7 +99,9 @@ class Silence:
             path: the file; another one begins a new watch.
         """
         try:
-            now_seen = (path.name, path.stat().st_mtime_ns)
+            # opened, since NFS asks the server then; else it may repeat old dates for a minute or more
+            with path.open("rb") as file:
+                now_seen = (path.name, os.fstat(file.fileno()).st_mtime_ns)
         except FileNotFoundError:
             return False
         if now_seen != self._seen:
@@ -99,6 +113,13 @@ class Silence:
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _space() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 

@@ -24,6 +24,8 @@ REASONS: Final = {
     "rule implementation changed": "its command, its parameters or what it reads has changed",
 }
 """What Snakemake says of a file, the strongest reason first, and what that means here."""
+STALE: Final = frozenset({"params changed", "set of input files changed"})
+"""What it says of a file that it would make again, were there no job before it that runs."""
 ORDER: Final = (
     "seal_task",
     "freeze_contract",
@@ -61,9 +63,21 @@ class PlannedJob:
     why: str
 
 
-def planned(
-    configfiles: Sequence[Path] = (), settings: Sequence[str] = (), targets: Sequence[str] = ()
-) -> list[PlannedJob]:
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the next run would do, and what it would not get to.
+
+    Attributes:
+        jobs: that it would start, as it comes to them.
+        left: for the run after it. Snakemake looks at no job behind one that runs, if that is waited for as
+            ``ancient``.
+    """
+
+    jobs: list[PlannedJob]
+    left: list[PlannedJob]
+
+
+def planned(configfiles: Sequence[Path] = (), settings: Sequence[str] = (), targets: Sequence[str] = ()) -> Planned:
     """The jobs of ``snakemake --configfile ... --config ... targets`` in this folder, as a run comes to them.
 
     Args:
@@ -87,11 +101,16 @@ def planned(
     return jobs_of(rows[rows.index(COLUMNS) + 1 :])
 
 
-def jobs_of(rows: Sequence[Sequence[str]]) -> list[PlannedJob]:
+def jobs_of(rows: Sequence[Sequence[str]]) -> Planned:
     """Jobs from the rows of Snakemake's summary, one for each file of the workflow, with the columns above."""
-    pending = [(row[2], row[0], row[4]) for row in rows if row[5] == "update pending"]
+    pending = [row for row in rows if row[5] == "update pending"]
+    left = [row for row in rows if row[5] == "no update" and row[4] in STALE]
+    return Planned(_jobs(pending), _jobs(left))
+
+
+def _jobs(rows: Sequence[Sequence[str]]) -> list[PlannedJob]:
     jobs: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for rule, file, status in pending:
+    for file, _, rule, _, status, _ in rows:
         jobs.setdefault((rule, "" if rule in TOGETHER else file), []).append((file, status))
     return [
         PlannedJob(rule, tuple(file for file, _ in files), _why(rule, files))

@@ -52,6 +52,7 @@ class Rerun:
 
     Attributes:
         jobs: that Snakemake would start.
+        left: that it would start only in the run after it.
         changes: registered keys that differ from the registration in force, with both values.
         first: whether nothing has been registered so far.
         another_contract: whether episodes would be other ones than those under the registration in force.
@@ -67,6 +68,7 @@ class Rerun:
     """
 
     jobs: Sequence[PlannedJob]
+    left: Sequence[PlannedJob]
     changes: Sequence[Mapping[str, Any]]
     first: bool
     another_contract: bool
@@ -85,12 +87,13 @@ class Rerun:
         return {**asdict(self), "rules": dict(Counter(job.rule for job in self.jobs))}
 
 
-def describe(audit: Workflow, jobs: Sequence[PlannedJob]) -> Rerun:
+def describe(audit: Workflow, jobs: Sequence[PlannedJob], left: Sequence[PlannedJob] = ()) -> Rerun:
     """What planned jobs mean.
 
     Args:
         audit: the configured audit.
         jobs: that Snakemake would start.
+        left: that it would start only in the run after it.
 
     Raises:
         DcpflowError: what the next run would stop at as well: an altered registration or history, a task, its data or
@@ -109,6 +112,7 @@ def describe(audit: Workflow, jobs: Sequence[PlannedJob]) -> Rerun:
     tokens, usd, known = estimate(needed, asked(layout, prices, strata, theirs)) if model else (0.0, 0.0, 0)
     return Rerun(
         jobs=jobs,
+        left=left,
         changes=list(history.changes(past[-1].parts, parts)) if past else [],
         first=not past,
         another_contract=bool(past) and registration.contract_digest(parts) != past[-1].contract,

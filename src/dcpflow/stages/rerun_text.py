@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dcpflow.report.screen import plain
+from dcpflow.stages.planned import PlannedJob
 from dcpflow.stages.rerun import Rerun
 
 LONGEST_VALUE = 60
@@ -16,7 +17,14 @@ def render(found: Rerun) -> str:
     """The lines: what is registered anew, what runs and why, what it costs, what the statuses are called."""
     if not found.jobs:
         return "nothing     all that is asked for is there, and rests on what is registered and installed now"
-    lines = [*_changes(found), *_jobs(found), *_episodes(found), *_cost(found), *_statuses(found)]
+    lines = [
+        *_changes(found),
+        *_jobs("runs", found.jobs),
+        *_left(found),
+        *_episodes(found),
+        *_cost(found),
+        *_statuses(found),
+    ]
     return "\n".join(plain(line) for line in lines)
 
 
@@ -37,13 +45,18 @@ def _value(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _jobs(found: Rerun) -> Iterator[str]:
+def _left(found: Rerun) -> Iterator[str]:
+    if found.left:
+        yield from _jobs("left", found.left)
+        yield f"{'':10}  for a second run, with what rests on it: run snakemake again, even where the first one stops"
+
+
+def _jobs(head: str, jobs: Sequence[PlannedJob]) -> Iterator[str]:
     reasons: dict[str, dict[str, int]] = {}
-    for job in found.jobs:
+    for job in jobs:
         whys = reasons.setdefault(job.rule, {})
         whys[job.why] = whys.get(job.why, 0) + 1
     width = max(len(rule) for rule in reasons)
-    head = "runs"
     for rule, whys in reasons.items():
         count = sum(whys.values())
         first, more = next(iter(whys)), len(whys) - 1

@@ -29,8 +29,13 @@ OF_STRATA: Final = "run_stratum"
 """The rule that runs the episodes of strata."""
 PASSED_ON: Final = frozenset(
     {"PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"}
+    # where downloaded data sets lie, and the tickets that some shared file systems ask for
+    | {"XDG_CACHE_HOME", "KRB5CCNAME"}
+    # where the helpers that kubectl asks for credentials keep theirs: files and names, never the secrets themselves
+    | {"AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
+    | {"CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_CONFIG_DIR"}
 )
-"""What a job needs of the environment of whoever submits it, to find programs, files and its language."""
+"""What a run on a cluster and its jobs need of the environment, to find programs, files and their language."""
 OF_SCHEDULERS: Final = ("SLURM_", "SBATCH_", "KUBE", "CONDOR_", "_CONDOR_", "LC_", "PYTHON", "SSL_CERT_")
 """With what the names of variables begin that say where a scheduler is and how it is asked, or are harmless."""
 HARNESS_MB: Final = 500

@@ -310,7 +310,7 @@ def test_a_table_edited_together_with_its_manifest_is_still_not_what_the_records
     body, _ = stagefile.read(layout.evidence / "manifest.json", folder.SCHEMA, "the manifest")
     body["tables"]["controls"] = digest
     stagefile.write(layout.evidence / "manifest.json", folder.SCHEMA, body)
-    fails(audit_copy, "is not what records and scores give", str(path))
+    fails(audit_copy, "is not what records and scores give", str(path), "Run snakemake again, which makes")
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "facts.json", "pairs.parquet"])

@@ -216,6 +216,20 @@ def test_what_an_orphaned_job_commits_late_changes_nothing(store: EpisodeStore, 
     assert {path.name for path in store.folder(KEY).glob("aside-*")} == {"aside-1.json", "aside-2.json"}
 
 
+def test_a_record_that_is_committed_between_look_and_claim_is_not_run_again(
+    store: EpisodeStore, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = make_record()
+    other = claimed(store)
+
+    def committed_and_ended_meanwhile(_: Path) -> tuple[int, Holder]:
+        other.commit(record, {})
+        return 1, replace(Holder.myself(), started=1)
+
+    monkeypatch.setattr(episodes, "_last_holder", committed_and_ended_meanwhile)
+    assert store.claim(KEY) == record.to_bytes()
+
+
 def test_a_process_of_another_machine_is_waited_for_as_long_as_it_shows_itself(
     store: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dcpflow.records.holders import Holder
+from dcpflow.records.holders import Holder, Silence
 
 
 @pytest.fixture
@@ -69,6 +69,37 @@ def test_after_a_restart_of_the_machine_nobody_of_before_is_alive() -> None:
 
 def test_of_another_machine_nothing_can_be_told_from_here() -> None:
     assert replace(Holder.myself(), host="elsewhere.example").alive() is None
+
+
+def test_of_a_container_of_this_machine_with_process_numbers_of_its_own_nothing_can_be_told() -> None:
+    elsewhere = replace(Holder.myself(), space="pid:[1]")
+    assert elsewhere.alive() is None
+    assert replace(elsewhere, pid=2**22, started=1).alive() is None, "a number that nobody has here may be had there"
+    assert replace(elsewhere, boot="00000000-0000-0000-0000-000000000000").alive() is False
+
+
+def test_a_holder_of_before_namespaces_were_noted_is_read_and_judged_as_then() -> None:
+    value = Holder.myself().to_json()
+    del value["space"]
+    assert Holder.from_json(value) == Holder.myself()
+    earlier = Holder.from_json(value | {"started": 1})
+    assert earlier is not None
+    assert earlier.alive() is False
+
+
+def test_a_touch_is_heard_though_the_file_s_dates_are_remembered_from_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over NFS, which asks the server for them only once the file is opened."""
+    path = tmp_path / "lock.json"
+    path.touch()
+    before = path.stat()
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: before)
+    silence = Silence()
+    assert not silence.too_long(path)
+    os.utime(path, ns=(1, 1))
+    assert not silence.too_long(path)
+    assert silence.heard
 
 
 @pytest.mark.parametrize(

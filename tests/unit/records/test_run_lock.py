@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical, holders, runlock
 from dcpflow.records.holders import Holder
+from dcpflow.records.runlock import RunLock
 
 NAME = ".run-lock.json"
 
@@ -37,14 +39,22 @@ def dead() -> Holder:
     return replace(Holder.myself(), started=1)
 
 
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The signals that the lock has sent, in place of sending them."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: sent.append((pid, number)))
+    return sent
+
+
 def test_a_run_takes_the_lock_and_gives_it_back(tmp_path: Path) -> None:
     results = tmp_path / "not" / "there" / "yet"
-    runlock.take(results)
+    RunLock(results).take()
     assert lock_of(results) == Holder.myself()
-    runlock.release(results)
+    RunLock(results).release()
     assert list(results.iterdir()) == []
-    runlock.release(results)  # nothing to give back is no error
-    runlock.take(results)
+    RunLock(results).release()  # nothing to give back is no error
+    RunLock(results).take()
     assert lock_of(results) == Holder.myself()
 
 
@@ -53,8 +63,8 @@ def test_a_second_run_is_refused_with_the_process_that_is_at_work(tmp_path: Path
         [
             sys.executable,
             "-c",
-            "import sys; from pathlib import Path; from dcpflow.records import runlock\n"
-            f"runlock.take(Path({str(tmp_path)!r})); print('taken', flush=True); sys.stdin.read()",
+            "import sys; from pathlib import Path; from dcpflow.records.runlock import RunLock\n"
+            f"lock = RunLock(Path({str(tmp_path)!r})); lock.take(); print('taken', flush=True); sys.stdin.read()",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -62,7 +72,7 @@ def test_a_second_run_is_refused_with_the_process_that_is_at_work(tmp_path: Path
     assert first.stdin and first.stdout
     assert first.stdout.readline() == b"taken\n"
     with pytest.raises(UsageError) as caught:
-        runlock.take(tmp_path)
+        RunLock(tmp_path).take()
     assert f"process {first.pid}" in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "execution.results" in caught.value.remedy
@@ -70,7 +80,7 @@ def test_a_second_run_is_refused_with_the_process_that_is_at_work(tmp_path: Path
     first.wait()
     first.stdin.close()
     first.stdout.close()
-    runlock.take(tmp_path)
+    RunLock(tmp_path).take()
     assert lock_of(tmp_path) == Holder.myself()
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
@@ -84,7 +94,7 @@ def test_a_run_on_another_machine_that_shows_itself_is_named(tmp_path: Path, mon
     shown = threading.Timer(0.1, lambda: os.utime(tmp_path / NAME, ns=(1, 1)))
     shown.start()
     with pytest.raises(UsageError, match=r"on the host elsewhere\.example"):
-        runlock.take(tmp_path)
+        RunLock(tmp_path).take()
     assert (tmp_path / NAME).read_bytes() == data
 
 
@@ -94,7 +104,7 @@ def test_a_dead_run_on_another_machine_does_not_block_for_ever(
     monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(holders, "FOREIGN_SILENCE_SECONDS", 0.05)
     leave(tmp_path, ELSEWHERE)
-    runlock.take(tmp_path)
+    RunLock(tmp_path).take()
     assert lock_of(tmp_path) == Holder.myself()
     assert "left by a run on the host elsewhere.example" in capsys.readouterr().out
 
@@ -105,22 +115,42 @@ def test_a_lock_that_its_run_on_another_machine_gives_back_meanwhile_is_taken_at
     monkeypatch.setattr(runlock, "POLL_SECONDS", 0.01)
     leave(tmp_path, ELSEWHERE)
     threading.Timer(0.1, (tmp_path / NAME).unlink).start()
-    runlock.take(tmp_path)
+    RunLock(tmp_path).take()
     assert lock_of(tmp_path) == Holder.myself()
 
 
 def test_a_run_shows_other_machines_that_it_is_alive_until_it_gives_the_lock_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: list[tuple[int, int]]
 ) -> None:
     monkeypatch.setattr(runlock, "BEAT_SECONDS", 0.02)
-    runlock.take(tmp_path)
+    lock = RunLock(tmp_path)
+    lock.take()
     os.utime(tmp_path / NAME, ns=(1, 1))
     assert within(5, lambda: (tmp_path / NAME).stat().st_mtime_ns > 1)
-    runlock.release(tmp_path)
+    lock.release()
     data = leave(tmp_path, ELSEWHERE)
     os.utime(tmp_path / NAME, ns=(1, 1))
     assert not within(0.2, lambda: (tmp_path / NAME).stat().st_mtime_ns > 1)
     assert (tmp_path / NAME).read_bytes() == data
+    assert killed == [], "what another run does afterwards is no business of one that has ended"
+
+
+def test_a_run_whose_lock_another_one_has_taken_meanwhile_says_so_and_ends_itself(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    killed: list[tuple[int, int]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runlock, "BEAT_SECONDS", 0.02)
+    lock = RunLock(tmp_path)
+    lock.take()
+    other = tmp_path / "of-the-other-run"
+    other.write_bytes(canonical.encode(ELSEWHERE.to_json()))
+    other.replace(tmp_path / NAME)
+    assert within(5, lambda: killed == [(os.getpid(), signal.SIGTERM)])
+    assert f"another run has taken {tmp_path / NAME}" in capsys.readouterr().err
+    lock.release()
+    assert lock_of(tmp_path) == ELSEWHERE
 
 
 def test_a_job_on_a_machine_that_sees_the_run_goes_on_though_the_news_took_a_while(
@@ -155,58 +185,88 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
 @pytest.mark.parametrize("other", [dead(), replace(Holder.myself(), host="elsewhere.example")])
 def test_only_the_own_lock_is_given_back(tmp_path: Path, other: Holder) -> None:
     data = leave(tmp_path, other)
-    runlock.release(tmp_path)
+    RunLock(tmp_path).release()
     assert (tmp_path / NAME).read_bytes() == data
 
 
-def test_a_lock_that_a_third_run_takes_while_a_dead_one_is_cleared_stays_its_own(
+@pytest.mark.parametrize("fourth", [False, True], ids=["put back", "a fourth run is quicker"])
+def test_a_lock_that_a_third_run_takes_while_a_dead_one_is_cleared_is_never_this_run_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fourth: bool
+) -> None:
+    leave(tmp_path, dead())
+    parent = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
+    rename = Path.rename
+
+    def replaced_at_the_last_moment(path: Path, target: Path) -> Path:
+        leave(tmp_path, parent)
+        moved = rename(path, target)
+        if fourth:
+            leave(tmp_path, parent)
+        return moved
+
+    monkeypatch.setattr(Path, "rename", replaced_at_the_last_moment)
+    with pytest.raises(UsageError, match=f"process {parent.pid}"):
+        RunLock(tmp_path).take()
+    assert lock_of(tmp_path) == parent
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_lock_that_is_given_back_just_after_it_was_read_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(tmp_path, dead())
+    read_bytes = Path.read_bytes
+
+    def gone_afterwards(path: Path) -> bytes:
+        data = read_bytes(path)
+        path.unlink()
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", gone_afterwards)
+        RunLock(tmp_path).take()
+    assert lock_of(tmp_path) == Holder.myself()
+
+
+def test_what_a_run_of_the_same_process_number_elsewhere_has_set_aside_is_left_alone(tmp_path: Path) -> None:
+    leave(tmp_path, dead())
+    others = tmp_path / f".run-lock-dead-{os.getpid()}"
+    others.write_bytes(b"of another host")
+    RunLock(tmp_path).take()
+    assert others.read_bytes() == b"of another host"
+
+
+def test_a_lock_that_is_seen_to_be_another_run_s_is_not_even_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave(tmp_path, dead())
     third = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
-    alive = Holder.alive
+    alive, moved = Holder.alive, []
 
     def found_dead_but_replaced_meanwhile(holder: Holder) -> bool | None:
-        result = alive(holder)
-        if result is False:
-            (tmp_path / NAME).unlink()
+        if (result := alive(holder)) is False:
             leave(tmp_path, third)
         return result
 
     monkeypatch.setattr(Holder, "alive", found_dead_but_replaced_meanwhile)
+    monkeypatch.setattr(Path, "rename", lambda *paths: moved.append(paths))
     with pytest.raises(UsageError, match=f"process {third.pid}"):
-        runlock.take(tmp_path)
-    assert lock_of(tmp_path) == third
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+        RunLock(tmp_path).take()
+    assert moved == []
 
 
-def test_where_a_fourth_run_is_quicker_than_putting_the_third_one_s_lock_back_this_run_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_told_that_it_follows_a_killed_one_whose_jobs_may_still_be_queued(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path)
+    assert not lock.take()
+    lock.release()
     leave(tmp_path, dead())
-    parent = replace(Holder.myself(), pid=os.getppid(), started=_started(os.getppid()))
-    alive, rename = Holder.alive, Path.rename
-
-    def found_dead_but_replaced_meanwhile(holder: Holder) -> bool | None:
-        if (result := alive(holder)) is False:
-            leave(tmp_path, parent)
-        return result
-
-    def renamed_but_taken_at_once(path: Path, target: Path) -> Path:
-        moved = rename(path, target)
-        leave(tmp_path, parent)
-        return moved
-
-    monkeypatch.setattr(Holder, "alive", found_dead_but_replaced_meanwhile)
-    monkeypatch.setattr(Path, "rename", renamed_but_taken_at_once)
-    with pytest.raises(UsageError, match=f"process {parent.pid}"):
-        runlock.take(tmp_path)
+    assert RunLock(tmp_path).take()
 
 
 @pytest.mark.parametrize("data", [b"", b'{"host":', b"\0" * 16])
 def test_a_lock_that_a_crash_left_unreadable_is_cleared(tmp_path: Path, data: bytes) -> None:
     (tmp_path / NAME).write_bytes(data)
-    runlock.take(tmp_path)
+    RunLock(tmp_path).take()
     assert lock_of(tmp_path) == Holder.myself()
 
 

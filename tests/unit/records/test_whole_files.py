@@ -172,3 +172,34 @@ def test_a_file_that_was_created_though_the_answer_was_lost_is_one_s_own(
     assert not files.write_once(tmp_path / "mine", b"other")
     assert (tmp_path / "mine").read_bytes() == b"data"
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+
+
+def test_an_own_file_is_known_though_the_number_of_its_links_is_remembered_from_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over NFS, where dates and counts may be seconds old."""
+    link, look = os.link, Path.stat
+
+    def answered_late(source: Path, target: Path) -> None:
+        link(source, target)
+        raise FileExistsError(17, "File exists")
+
+    def one_link(path: Path, **options: bool) -> os.stat_result:
+        found = list(look(path, **options))
+        found[3] = 1
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "link", answered_late)
+    monkeypatch.setattr(Path, "stat", one_link)
+    assert files.write_once(tmp_path / "mine", b"data")
+
+
+def test_a_file_of_another_that_is_removed_at_once_is_not_one_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object) -> None:
+        raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(os, "link", taken)
+    assert not files.write_once(tmp_path / "lock", b"data")
+    assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from dcpflow.records.calls import Call, Prices
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.stages import rerun
-from dcpflow.stages.planned import PlannedJob, jobs_of, planned
+from dcpflow.stages.planned import Planned, PlannedJob, jobs_of, planned
 from dcpflow.stages.rerun import Asked, Rerun
 from dcpflow.stages.rerun_text import render
 
@@ -31,7 +31,23 @@ def row(file: str, rule: str, status: str, plan: str = PENDING) -> list[str]:
 
 
 def test_files_that_are_not_made_again_are_no_job() -> None:
-    assert jobs_of([row("r/decision.json", "decide", "rule implementation changed", DONE)]) == []
+    assert jobs_of([row("r/decision.json", "decide", "rule implementation changed", DONE)]) == Planned([], [])
+
+
+def test_stale_files_that_a_run_which_registers_does_not_get_to_are_left_for_a_second_run() -> None:
+    rows = [
+        row("r/registration/registration.json", "register", "params changed"),
+        row("r/evidence/facts.json", "evidence", "set of input files changed", DONE),
+        row("r/replay/pairs.json", "replay_channels", "params changed", DONE),
+        row("r/scores/pairs.json", "score_pairs", "ok", DONE),
+    ]
+    found = jobs_of(rows)
+    assert [job.rule for job in found.jobs] == ["register"]
+    assert [job.rule for job in found.left] == ["replay_channels", "evidence"]
+    text = render(asking(jobs=found.jobs, left=found.left))
+    assert "left        replay_channels     1 job  library code that it uses has changed" in text
+    assert "for a second run, with what rests on it: run snakemake again" in text
+    assert "left" not in render(asking())
 
 
 def test_files_of_one_job_are_one_job_and_those_of_a_batch_are_their_own() -> None:
@@ -43,7 +59,7 @@ def test_files_of_one_job_are_one_job_and_those_of_a_batch_are_their_own() -> No
         row("r/registration/registration.json", "register", "params changed"),
         row("r/scores/pairs.json", "score_pairs", "params changed"),
     ]
-    found = jobs_of(rows)
+    found = jobs_of(rows).jobs
     assert [(job.rule, len(job.files)) for job in found] == [
         ("register", 1),
         ("run_pair", 1),
@@ -150,6 +166,7 @@ def asking(**fields: Any) -> Rerun:
     none = {"core": False, "evidence": False}
     made = Rerun(
         [PlannedJob("run_pair", ("f",), "so")],
+        [],
         [],
         False,
         False,
