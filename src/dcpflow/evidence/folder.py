@@ -189,14 +189,17 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     outcome = _reach(evidence, evidence.view, past)
     document = decision.document(outcome)
     document["rests_on"]["tables"] = evidence.digests
-    # back under the first registration nothing is amended: what was tried in between stays in the history
-    first, *later = history.since_the_first_episode(past)
+    # back under the first registration nothing is amended: what was tried in between stays in the history, and of
+    # strata, which say more than was registered first, in the headline
+    since = history.since_the_first_episode(past)
+    first, *later = since
     amended = first.registration != registered.digest
     document["registration"]["amendments"] = _amendments(later) if amended else []
     document["confirmatory"] = None
     if amended:
         decision.mark_exploratory(document, list(history.changes(first.parts, registered.parts)))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
+    decision.complete_headline(document, of_strata.no_longer_shown(since).values())
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from dcpflow.evidence import checks, gates
@@ -14,6 +15,7 @@ from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
 from dcpflow.protocol.strata import StratumResult, evaluate_stratum
 from dcpflow.records import plan
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.history import Entry
 
 LABEL: Final = "informative"
 CHECKS: Final = (
@@ -131,3 +133,26 @@ def headline(strata: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for name, block in strata.items()
         if block["recovered"]
     ]
+
+
+def no_longer_shown(past: Sequence[Entry]) -> dict[str, str]:
+    """A sentence for each stratum that was registered once and of which not all challengers are shown now, by name.
+
+    Who has seen what a stratum came to could else remove it, or have others in its place until one misses.
+
+    Args:
+        past: the registrations since the first episode started, oldest first; the last one is in force.
+    """
+    now = past[-1].parts["design"].get("strata", {})
+    found: dict[str, str] = {}
+    for entry, later in pairwise(past):
+        for name, stratum in entry.parts["design"].get("strata", {}).items():
+            same = name in now and now[name]["contract"] == stratum["contract"]
+            registered, shown = stratum["config"]["challengers"], now[name]["config"]["challengers"] if same else 0
+            if shown < registered:
+                counts = later.opened.get("episodes", {}).get(plan.place(STRATUM_PHASE, name), {})
+                found[name] = (
+                    f"the stratum {name} was registered with {registered} challengers ({counts.get('started', 0)} "
+                    f"started) and is {f'shown with {shown} alone' if shown else 'no longer shown'}"
+                )
+    return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcpflow.bundles import archive
+from dcpflow.bundles import archive, interchange
+from dcpflow.bundles.dcp_audit import read_bundle
 from dcpflow.bundles.export import export
 from dcpflow.bundles.verify import verify
 from dcpflow.records.draws import Nonce
@@ -26,3 +29,18 @@ def test_a_bundle_holds_and_replays_its_strata(stratified_audit: Audit, tmp_path
     assert "strong" in told["strata"]
     episodes = sum(name.endswith("/record.json") for name in members)
     assert told["draws"].startswith(f"of {episodes} episodes, 5 scoring orders")
+
+
+def test_a_stratum_that_was_removed_is_named_and_left_out_of_a_bundle_of_another_format(
+    finished_audit: Audit, stratified_audit: Audit, tmp_path: Path
+) -> None:
+    removed = finished_audit.at(shutil.copytree(stratified_audit.results, tmp_path / "results"))
+    removed.register()
+    removed.tabulate()
+    removed.decide()
+    (told,) = json.loads(removed.job.layout.decision.read_bytes())["headline"]
+    assert told == "the stratum strong was registered with 3 challengers (3 started) and is no longer shown"
+    made = interchange.export(removed.results, tmp_path / "bundle")
+    assert made.left_out == ("strong",)
+    notes = read_bundle(tmp_path / "bundle").payloads["registration"]["notes"]["dcpflow"]
+    assert notes["left_out"] == "informative strata of challengers, which decide nothing: strong"
