@@ -327,7 +327,7 @@ def _same_looks(first: Registered, now: Registered) -> bool:
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode; after a look that was the end none may have one."""
+    """Whether each registered slot has an episode, in strata too; after a look that was the end none may have one."""
     design = own.registered.config("design")
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
     phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
@@ -337,7 +337,13 @@ def _whole(evidence: Evidence, own: view.AuditView) -> bool:
             return False
         if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
             return False
-    return True
+    return all(_all_slots(part) for part in own.strata.values())
+
+
+def _all_slots(stratum: view.AuditView) -> bool:
+    """Whether each registered slot of a stratum has an episode."""
+    registered = plan.slots(view.STRATUM_PHASE, stratum.registered.config("design"))
+    return len({episode.record.slot for episode in stratum.episodes}) == registered
 
 
 def _check_row(check: Check) -> rows.Row:

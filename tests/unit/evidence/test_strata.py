@@ -186,3 +186,18 @@ def test_a_recovery_cannot_be_removed_with_its_stratum(registered_first: Audit) 
     assert found["headline"] == ["under the first registration: strong recovered", was]
     assert f"beside    {was.capitalize()}" in screen.render(found)
     assert not found["core"]["exploratory"] and not found["evidence"]["exploratory"]
+
+
+def test_a_recovery_cannot_be_removed_by_a_lower_number(registered_first: Audit) -> None:
+    first = decision(registered_first)
+    fewer = {"limits": {"experiments": 6}, "challengers": 2, "alpha": 0.1}
+    lowered = registered_first.with_settings(strata={"strong": fewer})
+    lowered.register()
+    lowered.run_strata()
+    lowered.tabulate()
+    lowered.decide()
+    found = decision(lowered)
+    assert found["strata"]["strong"]["challengers"]["started"] == 2
+    assert found["confirmatory"] == first
+    was = "the stratum strong was registered with 3 challengers (3 started) and is shown with 2 alone"
+    assert found["headline"] == ["under the first registration: strong recovered", was]
