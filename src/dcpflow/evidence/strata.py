@@ -121,18 +121,27 @@ def document(stratum: Stratum) -> dict[str, Any]:
 
 
 def headline(strata: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What has to stand beside the statuses: a sentence for each stratum that recovered the outcome.
+    """What has to stand beside the statuses: a sentence for each stratum that recovered the outcome or might have.
 
     Args:
         strata: the blocks of the strata, by name.
     """
-    return [
-        f"a stronger challenger ({name}) recovered the outcome; Core is about the matched agent "
-        f"({block['challengers']['hits']} of {block['challengers']['started']} in the stratum {name}: "
-        f"{block['agent']}, {block['budget']['experiments']} experiments)"
-        for name, block in strata.items()
-        if block["recovered"]
-    ]
+    return [_sentence(name, block) for name, block in strata.items() if block["challengers"]["hits"]]
+
+
+def _sentence(name: str, block: Mapping[str, Any]) -> str:
+    """Of a stratum with hits. Where they are not shown to be any, they are told with the reason: one record that was
+    spoilt would else silence them all."""
+    told = (
+        f"{block['challengers']['hits']} of {block['challengers']['started']} in the stratum {name}: "
+        f"{block['agent']}, {block['budget']['experiments']} experiments"
+    )
+    if block["recovered"]:
+        return f"a stronger challenger ({name}) recovered the outcome; Core is about the matched agent ({told})"
+    return (
+        f"a stronger challenger ({name}) reached the recovery line, which could not be assessed ({told}): "
+        f"{block['reason']}"
+    )
 
 
 def no_longer_shown(past: Sequence[Entry]) -> dict[str, str]:

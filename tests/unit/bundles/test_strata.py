@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcpflow.bundles import archive, interchange
+import pytest
+
+from dcpflow.bundles import archive, interchange, revealed
 from dcpflow.bundles.dcp_audit import read_bundle
 from dcpflow.bundles.export import export
 from dcpflow.bundles.verify import verify
+from dcpflow.errors import EvidenceError
+from dcpflow.evidence import folder
 from dcpflow.records.draws import Nonce
 
 if TYPE_CHECKING:
@@ -44,3 +49,16 @@ def test_a_stratum_that_was_removed_is_named_and_left_out_of_a_bundle_of_another
     assert made.left_out == ("strong",)
     notes = read_bundle(tmp_path / "bundle").payloads["registration"]["notes"]["dcpflow"]
     assert notes["left_out"] == "informative strata of challengers, which decide nothing: strong"
+
+
+def test_what_is_said_of_a_stratum_s_commitments_is_held_against_the_nonce(stratified_audit: Audit) -> None:
+    """Said to be false, one would keep each of its hits from being shown."""
+    audit = stratified_audit
+    evidence = folder.read(audit.job.layout, audit.receipts, audit.scores)
+    secrets = revealed.Secrets(Nonce.read(audit.nonce_file), {}, "the given nonce")
+    revealed.recompute(evidence, secrets)
+    own = evidence.facts.strata["strong"]
+    said = replace(own, commitments={**own.commitments, "nonce_commitment": False})
+    bent = replace(evidence, facts=replace(evidence.facts, strata={"strong": said}))
+    with pytest.raises(EvidenceError, match="whether nonce_commitment opens to the given nonce: recorded False"):
+        revealed.recompute(bent, secrets)
