@@ -75,12 +75,15 @@ def receipts(layout: Layout) -> list[Path]:
 
 def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
     """The files of every registered stratum, by name."""
+    contracts = {name: registration.of_stratum(registered, name).contract for name in registered.strata}
+    names = history.challengers(history.entries(layout)) if contracts else {}
     return {
         name: view.Files(
-            _of_contract(layout, (view.STRATUM_PHASE,), registration.of_stratum(registered, name).contract),
+            _of_contract(layout, (view.STRATUM_PHASE,), contract),
             layout.scores(plan.place(view.STRATUM_PHASE, name)),
+            names.get(contract, frozenset()),
         )
-        for name in registered.strata
+        for name, contract in contracts.items()
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -206,10 +206,12 @@ class Files:
     Attributes:
         receipts: every receipt of its contract.
         scores: its score file.
+        names: all names under which its contract was ever registered.
     """
 
     receipts: Sequence[Path]
     scores: Path
+    names: Set[str] = frozenset()
 
 
 def load(
@@ -244,11 +246,13 @@ def load(
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:
-    """The challengers of a stratum, which all say that they are its own."""
+    """The challengers of a stratum. One that has a name which their contract had before is shown, and comes to nothing
+    (G2.1): a contract holds no name, so that what is renamed, or was the audit's own before, has its episodes already.
+    """
     registered = registration.of_stratum(audit.registered, name)
     seen = _load(layout, registered, of.receipts, {STRATUM_PHASE: of.scores})
     for episode in seen.episodes:
-        if episode.record.stage != STRATUM_PHASE or episode.record.stratum != name:
+        if episode.record.stage != STRATUM_PHASE or episode.record.stratum not in {name, *of.names}:
             store = EpisodeStore(layout.store, registered.contract)
             raise EvidenceError(
                 f"the record of {episode.key} under the contract of the stratum {name} says that it is of another "

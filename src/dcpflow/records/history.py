@@ -88,6 +88,17 @@ def _started(opened: dict[str, Any]) -> bool:
     return any(counts["started"] for counts in opened.get("episodes", {}).values())
 
 
+def challengers(past: Sequence[Entry]) -> dict[str, set[str]]:
+    """The names that the challengers of each contract ever had: of those that decide, and of strata."""
+    found: dict[str, set[str]] = {}
+    for entry in past:
+        design = entry.parts["design"]
+        found.setdefault(entry.contract, set()).add(design["config"]["stratum"])
+        for name, stratum in design.get("strata", {}).items():
+            found.setdefault(stratum["contract"], set()).add(name)
+    return found
+
+
 def append(layout: Layout, registered: Registered) -> None:
     """Add the registration unless it is the one in force already; what there is by then is kept with the last entry."""
     known = entries(layout)

@@ -62,3 +62,27 @@ def test_what_is_said_of_a_stratum_s_commitments_is_held_against_the_nonce(strat
     bent = replace(evidence, facts=replace(evidence.facts, strata={"strong": said}))
     with pytest.raises(EvidenceError, match="whether nonce_commitment opens to the given nonce: recorded False"):
         revealed.recompute(bent, secrets)
+
+
+def test_a_stratum_that_was_renamed_shows_its_episodes_which_count_for_nothing(
+    finished_audit: Audit, stratified_audit: Audit, tmp_path: Path
+) -> None:
+    """Its contract is the same, so that its episodes are there already and say the name that it had."""
+    results = Path(shutil.copytree(stratified_audit.results, tmp_path / "results"))
+    same = stratified_audit.settings["strata"]["strong"]
+    renamed = finished_audit.with_settings(strata={"stronger": same}).at(results)
+    renamed.register()
+    renamed.run_strata()
+    renamed.tabulate()
+    renamed.decide()
+    found = json.loads(renamed.job.layout.decision.read_bytes())
+    block = found["strata"]["stronger"]
+    assert block["challengers"]["unresolved"] == block["challengers"]["started"] == 3
+    assert block["complete"] is False and block["recovery_upper_bound"] is None
+    assert "attempts unresolved: 3, first challengers/stronger/1: stratum is 'strong'" in block["reason"]
+    assert found["headline"] == [
+        "the stratum strong was registered with 3 challengers (3 started) and is no longer shown"
+    ]
+    export(results, tmp_path / "claim.dcp")
+    assert "challengers/stronger/b00001-00003.json" in archive.read(tmp_path / "claim.dcp")
+    assert verify(tmp_path / "claim.dcp").ok

@@ -228,3 +228,18 @@ def test_changes_name_keys_in_order_with_both_values(
 def test_what_moves_the_digest_is_a_change(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert digest_of(old) != digest_of(new)
     assert list(history.changes({"agent": {"config": {"settings": old}}}, {"agent": {"config": {"settings": new}}}))
+
+
+def test_the_names_that_challengers_of_a_contract_had_are_those_of_all_registrations(layout: Layout) -> None:
+    def with_strata(contract: str, **strata: str) -> Registered:
+        named = {name: {"contract": of} for name, of in strata.items()}
+        parts: dict[str, Any] = {"design": {"config": {"stratum": "matched"}, **({"strata": named} if named else {})}}
+        return Registered(digest_of([contract, strata]), contract, parts)
+
+    for one in (with_strata("C1", strong="C2"), with_strata("C1", stronger="C2"), with_strata("C3", before="C1")):
+        history.append(layout, one)
+    assert history.challengers(history.entries(layout)) == {
+        "C1": {"matched", "before"},
+        "C2": {"strong", "stronger"},
+        "C3": {"matched"},
+    }
