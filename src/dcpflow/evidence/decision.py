@@ -20,6 +20,7 @@ from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.history import STRATA
 from dcpflow.records.packet import places
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) 
         decision["headline"] = [*own, *added]
 
 
-STRATA_KEYS = "design.strata."
+STRATA_KEYS = f"{STRATA}."
 
 
 GATE3_KEYS = (

@@ -25,6 +25,8 @@ REPLACED: Final = (
     "report.html",
 )
 """Results that a run under another registration writes again, beside the decision."""
+STRATA: Final = "design.strata"
+"""Where the strata stand by name, among the keys that :func:`changes` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,14 @@ def _decided_under(data: bytes) -> str:
 
 
 def changes(old: Any, new: Any, key: str = "") -> Iterator[dict[str, Any]]:
-    """The keys in which two registrations differ, with both values; the part's ``config`` level is not named.
+    """The keys in which two registrations differ, with both values; the ``config`` level of a part or a stratum is not
+    named, but a stratum that has that name is.
 
     A key that one of them lacks has the value None there.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
-            below = key if name == "config" else f"{key}.{name}".lstrip(".")
+            below = key if name == "config" and key != STRATA else f"{key}.{name}".lstrip(".")
             if name in old and name in new:
                 yield from changes(old[name], new[name], below)
             else:

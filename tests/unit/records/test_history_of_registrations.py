@@ -208,6 +208,11 @@ def test_an_entry_of_another_history_is_not_accepted(layout: Layout, tmp_path: P
         ({"a": "1"}, {"a": 1}, [("a", "1", 1)]),
         ({"a": None}, {"a": "none"}, [("a", None, "none")]),
         ({"part": {"config": {"a": 1}}}, {"part": {"config": {"a": 2}}}, [("part.a", 1, 2)]),
+        (
+            {"design": {"strata": {"config": {"config": {"alpha": 1}}}}},
+            {"design": {"strata": {"config": {"config": {"alpha": 2}}}}},
+            [("design.strata.config.alpha", 1, 2)],
+        ),
         ({"task": {"sources": {"m": "x"}}}, {"task": {"sources": {"m": "y"}}}, [("task.sources.m", "x", "y")]),
         ({"a": 1, "b": {"c": 1}}, {"a": 1, "b": {"c": 1}}, []),
     ],
