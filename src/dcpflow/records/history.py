@@ -16,8 +16,8 @@ from dcpflow.records.registration import Registered
 
 SCHEMA = "dcpflow.history/1"
 REPLACED: Final = (
-    "scores/*.json",
-    "replay/*.json",
+    "scores/**/*.json",
+    "replay/**/*.json",
     "evidence/*",
     "target/checkpoint.json",
     "target/packet.json",

@@ -108,12 +108,21 @@ def test_the_decision_of_each_registration_is_kept_when_it_is_amended(layout: La
     assert kept == [b"first decision", b"second decision", None]
 
 
+RESTS_ON = (
+    "scores/pairs.json",
+    "scores/challengers/strong.json",
+    "replay/challengers/strong.json",
+    "evidence/pairs.parquet",
+    "report.html",
+)
+
+
 def decided(layout: Layout, under: Registered, words: str) -> bytes:
     """A decision under a registration, with what it rests on beside it."""
     data = json.dumps({"registration": {"digest": under.digest}, "words": words}).encode()
-    for name in ("decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"):
+    for name in ("decision.json", *RESTS_ON):
         path = layout.root / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if name == "decision.json" else f"{words} {name}".encode())
     return data
 
@@ -131,7 +140,7 @@ def test_what_a_decision_rests_on_is_kept_beside_it_and_nothing_else(layout: Lay
     assert (folder / "scores/pairs.json").read_bytes() == b"first scores/pairs.json"
     kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     own = {"entry.json", "when.json"}
-    assert kept == own | {"decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"}
+    assert kept == own | {"decision.json", *RESTS_ON}
 
 
 def test_a_decision_is_not_kept_under_a_registration_that_was_left_before_it_was_decided(layout: Layout) -> None:
