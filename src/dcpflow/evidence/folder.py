@@ -79,8 +79,8 @@ def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
     names = history.challengers(history.entries(layout)) if contracts else {}
     return {
         name: view.Files(
-            _of_contract(layout, (view.STRATUM_PHASE,), contract),
-            layout.scores(plan.place(view.STRATUM_PHASE, name)),
+            _of_contract(layout, (plan.CHALLENGERS,), contract),
+            layout.scores(plan.place(plan.CHALLENGERS, name)),
             names.get(contract, frozenset()),
         )
         for name, contract in contracts.items()
@@ -345,7 +345,7 @@ def _whole(evidence: Evidence, own: view.AuditView) -> bool:
 
 def _all_slots(stratum: view.AuditView) -> bool:
     """Whether each registered slot of a stratum has an episode."""
-    registered = plan.slots(view.STRATUM_PHASE, stratum.registered.config("design"))
+    registered = plan.slots(plan.CHALLENGERS, stratum.registered.config("design"))
     return len({episode.record.slot for episode in stratum.episodes}) == registered
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dcpflow.evidence import checks, gates
 from dcpflow.evidence.checks import Check, Context
-from dcpflow.evidence.view import STRATUM_PHASE, mean_score
+from dcpflow.evidence.view import mean_score
 from dcpflow.protocol.faults import Fault
 from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
 from dcpflow.protocol.strata import StratumResult, evaluate_stratum
@@ -76,7 +76,7 @@ def reach(context: Context, claimed: ScoredArtifact, alpha: float) -> Stratum:
         if check.result != checks.PASS and check.needed_for != "report"
     ]
     attempts = [
-        replace(attempt, attempt_id=attempt.attempt_id.replace(STRATUM_PHASE, plan.place(STRATUM_PHASE, name), 1))
+        replace(attempt, attempt_id=attempt.attempt_id.replace(plan.CHALLENGERS, plan.place(plan.CHALLENGERS, name), 1))
         for attempt in gates.challengers(context.view, context.episode_facts, context.reg)
     ]
     return Stratum(name, context, alpha, evaluate_stratum(context.reg, name, attempts, claimed, alpha, faults), found)
@@ -114,7 +114,7 @@ def document(stratum: Stratum) -> dict[str, Any]:
         "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in stratum.checks],
         "rests_on": {
             "episodes": digest_of([episode.digest for episode in view.episodes]),
-            "scores": view.inputs[STRATUM_PHASE],
+            "scores": view.inputs[plan.CHALLENGERS],
             "checks": checks.digest(stratum.checks),
         },
     }
@@ -159,7 +159,7 @@ def no_longer_shown(past: Sequence[Entry]) -> dict[str, str]:
             same = name in now and now[name]["contract"] == stratum["contract"]
             registered, shown = stratum["config"]["challengers"], now[name]["config"]["challengers"] if same else 0
             if shown < registered:
-                counts = later.opened.get("episodes", {}).get(plan.place(STRATUM_PHASE, name), {})
+                counts = later.opened.get("episodes", {}).get(plan.place(plan.CHALLENGERS, name), {})
                 found[name] = (
                     f"the stratum {name} was registered with {registered} challengers ({counts.get('started', 0)} "
                     f"started) and is {f'shown with {shown} alone' if shown else 'no longer shown'}"

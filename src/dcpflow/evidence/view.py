@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
@@ -22,9 +22,6 @@ from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
 from dcpflow.records.transcript import exchanges
-
-STRATUM_PHASE: Final = "challengers"
-"""Stage and phase of the episodes of every stratum."""
 
 
 @dataclass(frozen=True)
@@ -250,9 +247,9 @@ def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditVie
     (G2.1): a contract holds no name, so that what is renamed, or was the audit's own before, has its episodes already.
     """
     registered = registration.of_stratum(audit.registered, name)
-    seen = _load(layout, registered, of.receipts, {STRATUM_PHASE: of.scores})
+    seen = _load(layout, registered, of.receipts, {plan.CHALLENGERS: of.scores})
     for episode in seen.episodes:
-        if episode.record.stage != STRATUM_PHASE or episode.record.stratum not in {name, *of.names}:
+        if episode.record.stage != plan.CHALLENGERS or episode.record.stratum not in {name, *of.names}:
             store = EpisodeStore(layout.store, registered.contract)
             raise EvidenceError(
                 f"the record of {episode.key} under the contract of the stratum {name} says that it is of another "
