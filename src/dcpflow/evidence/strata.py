@@ -137,9 +137,9 @@ def _sentence(name: str, block: Mapping[str, Any]) -> str:
         f"{block['agent']}, {block['budget']['experiments']} experiments"
     )
     if block["recovered"]:
-        return f"a stronger challenger ({name}) recovered the outcome; Core is about the matched agent ({told})"
+        return f"another challenger ({name}) recovered the outcome; Core is about the matched agent ({told})"
     return (
-        f"a stronger challenger ({name}) reached the recovery line, which could not be assessed ({told}): "
+        f"another challenger ({name}) reached the recovery line, which could not be assessed ({told}): "
         f"{block['reason']}"
     )
 

@@ -93,7 +93,7 @@ def test_a_hit_of_a_stratum_stands_in_the_headline(evidence: folder.Evidence, ju
     assert block["recovered"] and block["recovery_upper_bound"] is None
     assert block["witnesses"] == ["challengers/strong/2"]
     (sentence,) = strata.headline({"strong": block})
-    assert "a stronger challenger (strong) recovered the outcome; Core is about the matched agent" in sentence
+    assert "another challenger (strong) recovered the outcome; Core is about the matched agent" in sentence
     assert "1 of 3" in sentence
 
 
