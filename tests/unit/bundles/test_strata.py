@@ -43,8 +43,9 @@ def test_a_stratum_that_was_removed_is_named_and_left_out_of_a_bundle_of_another
     removed.register()
     removed.tabulate()
     removed.decide()
-    (told,) = json.loads(removed.job.layout.decision.read_bytes())["headline"]
-    assert told == "the stratum strong was registered with 3 challengers (3 started) and is no longer shown"
+    told = "the stratum strong was registered with 3 challengers (3 started) and is no longer shown"
+    before, after = (json.loads(audit.job.layout.decision.read_bytes()) for audit in (finished_audit, removed))
+    assert after == {**before, "headline": [told]}
     made = interchange.export(removed.results, tmp_path / "bundle")
     assert made.left_out == ("strong",)
     notes = read_bundle(tmp_path / "bundle").payloads["registration"]["notes"]["dcpflow"]
