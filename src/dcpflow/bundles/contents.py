@@ -50,8 +50,9 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     found |= {f"task/public/{name}": data for name, data in material.items()}
-    for part in parts:
-        found |= _receipts(part)
+    found |= _receipts(seen)
+    for name, part in seen.strata.items():
+        found |= _receipts(part, name)
     return found
 
 
@@ -71,11 +72,16 @@ def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
     }
 
 
-def _receipts(seen: AuditView) -> dict[str, bytes]:
-    """One receipt for each stage, in the order of its slots, whatever batches it ran in."""
+def _receipts(seen: AuditView, stratum: str = "") -> dict[str, bytes]:
+    """One receipt for each stage, in the order of its slots, whatever batches it ran in.
+
+    Args:
+        seen: the evidence.
+        stratum: whose it is, where it is none of the audit's own; its records may name another.
+    """
     stages: dict[str, list[Episode]] = {}
     for episode in sorted(seen.episodes, key=_slot_and_arm):
-        place = "/".join(filter(None, (episode.record.stage, episode.record.stratum)))
+        place = plan.place(episode.record.stage, stratum or episode.record.stratum)
         stages.setdefault(place, []).append(episode)
     return {
         f"{place}/{receipts.file_name(episodes[0].record.slot, episodes[-1].record.slot)}": stage_bytes(

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from dcpflow.bundles import shapes
 from dcpflow.bundles.dcp_audit import strict_json
 from dcpflow.bundles.dcp_audit.errors import BundleError
-from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, Shape, hold, listed, mapped, record, word
+from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Shape, hold, listed, mapped, record, word
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
 from dcpflow.records import canonical, history, plan, registration
@@ -115,6 +115,7 @@ def _check_kept(name: str, data: bytes) -> None:
     for key in ("core", "evidence"):
         hold(OBJECT, value.get(key), name, key)
         hold(shapes.VERDICT, value[key].get("status"), name, f"{key}.status")
+    hold(listed(TEXT), value.get("headline", []), name, "headline")
 
 
 def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], *, transcripts: bool) -> None:

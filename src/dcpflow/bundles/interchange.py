@@ -17,7 +17,7 @@ from dcpflow.bundles.dcp_audit.write import bundle_files
 from dcpflow.bundles.export import replay_results
 from dcpflow.bundles.folders import new_folder, write
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import checks, decision, folder, gates
+from dcpflow.evidence import checks, decision, folder, gates, strata
 from dcpflow.evidence.view import AuditView
 from dcpflow.protocol import Gate1Evidence, Registration
 from dcpflow.records import canonical, history
@@ -50,7 +50,8 @@ class Interchanged:
         profile: ``full_audit_v1``, or ``core`` where the audit has no Gate 3.
         core: the Core verdict in its certificate.
         evidence: the Evidence verdict in it.
-        left_out: names of strata: such a bundle holds the challengers that decide, and no others.
+        left_out: names of strata, those that are no longer registered too: such a bundle holds the challengers that
+            decide, and no others.
     """
 
     bundle_id: str
@@ -84,8 +85,11 @@ def export(results: Path, out: Path) -> Interchanged:
             "the effect was looked at after several numbers of pairs, for which dcp-audit has no interval",
             "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
         )
-    registrations = [entry.registration for entry in history.entries(Layout(results))]
-    payloads = encode(bind(interchanged(replayed.evidence, document, registrations)))
+    past = history.entries(Layout(results))
+    gone = strata.no_longer_shown(history.since_the_first_episode(past))
+    left_out = tuple(dict.fromkeys((*document.get("strata", ()), *gone)))
+    registrations = [entry.registration for entry in past]
+    payloads = encode(bind(interchanged(replayed.evidence, document, registrations, left_out)))
     payloads["certificate"] = certificate(payloads)
     verdict = payloads["certificate"]["verdict"]
     _require_agreement(verdict, document)
@@ -94,7 +98,7 @@ def export(results: Path, out: Path) -> Interchanged:
         for name, data in files.items():
             write(made / name, data)
     manifest = loads(files["manifest.json"], "manifest.json")
-    profile, left_out = manifest.get("profile", "core"), tuple(document.get("strata", ()))
+    profile = manifest.get("profile", "core")
     return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], left_out)
 
 
@@ -110,13 +114,16 @@ def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) 
             )
 
 
-def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registrations: Sequence[str]) -> Decoded:
+def interchanged(
+    evidence: folder.Evidence, document: Mapping[str, Any], registrations: Sequence[str], left_out: Sequence[str] = ()
+) -> Decoded:
     """An audit's evidence and attestations as a dcp-audit bundle holds them, its own digests not yet filled in.
 
     Args:
         evidence: the evidence.
         document: the decision that was reached from it.
         registrations: every R in the history, oldest first.
+        left_out: names of the strata that the bundle does not hold.
     """
     seen, facts = evidence.view, evidence.episode_facts
     config = folder.config_of(seen.registered)
@@ -129,8 +136,8 @@ def interchanged(evidence: folder.Evidence, document: Mapping[str, Any], registr
         "registration": seen.registered.digest,
         "decision": canonical.digest(canonical.encode(document) + b"\n"),
     }
-    if seen.strata:
-        names["left_out"] = f"informative strata of challengers, which decide nothing: {', '.join(seen.strata)}"
+    if left_out:
+        names["left_out"] = f"informative strata of challengers, which decide nothing: {', '.join(left_out)}"
     return Decoded(
         registration=replace(reg, notes={"dcpflow": names}),
         envelope=_envelope(passed, seen, reg, gate1),

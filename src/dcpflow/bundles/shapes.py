@@ -200,7 +200,9 @@ HISTORY: Final = record(
     parts=record(**PARTS),
     previous=SEAL,
     changes=listed(record(key=TEXT, old=ANY, new=ANY)),
-    opened=OBJECT,
+    opened=record(
+        ("episodes", "scores"), episodes=mapped(record(started=COUNT, committed=COUNT)), scores=mapped(DIGEST)
+    ),
 )
 RECEIPT: Final = record(
     ("unused", "not_started"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from dcpflow.protocol.model import AttemptStatus
 from dcpflow.protocol.registration import Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.history import STRATA
 from dcpflow.records.packet import places
 
 if TYPE_CHECKING:
@@ -362,7 +363,22 @@ def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, An
         block["exploratory"] = core or any(f"{key}.".startswith(own) or f"{key}." == STRATA_KEYS for key in keys)
 
 
-STRATA_KEYS = "design.strata."
+def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) -> None:
+    """Let the headline say, too, what stood in that of the decision under the first registration, and which strata are
+    no longer shown; a decision that has nothing to say there, and no strata, has none.
+
+    Args:
+        decision: the decision, with the confirmatory one in it where it was amended.
+        no_longer_shown: a sentence for each such stratum.
+    """
+    own = decision.get("headline", [])
+    first = (decision["confirmatory"] or {}).get("headline", ())
+    added = [*(f"under the first registration: {text}" for text in first if text not in own), *no_longer_shown]
+    if added:
+        decision["headline"] = [*own, *added]
+
+
+STRATA_KEYS = f"{STRATA}."
 
 
 GATE3_KEYS = (

@@ -76,12 +76,15 @@ def receipts(layout: Layout) -> list[Path]:
 
 def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
     """The files of every registered stratum, by name."""
+    contracts = {name: registration.of_stratum(registered, name).contract for name in registered.strata}
+    names = history.challengers(history.entries(layout)) if contracts else {}
     return {
         name: view.Files(
-            _of_contract(layout, (view.STRATUM_PHASE,), registration.of_stratum(registered, name).contract),
-            layout.scores(plan.place(view.STRATUM_PHASE, name)),
+            _of_contract(layout, (plan.CHALLENGERS,), contract),
+            layout.scores(plan.place(plan.CHALLENGERS, name)),
+            names.get(contract, frozenset()),
         )
-        for name in registered.strata
+        for name, contract in contracts.items()
     }
 
 
@@ -190,14 +193,17 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     outcome = _reach(evidence, evidence.view, past)
     document = decision.document(outcome)
     document["rests_on"]["tables"] = evidence.digests
-    # back under the first registration nothing is amended: what was tried in between stays in the history
-    first, *later = history.since_the_first_episode(past)
+    # back under the first registration nothing is amended: what was tried in between stays in the history, and of
+    # strata, which say more than was registered first, in the headline
+    since = history.since_the_first_episode(past)
+    first, *later = since
     amended = first.registration != registered.digest
     document["registration"]["amendments"] = _amendments(later) if amended else []
     document["confirmatory"] = None
     if amended:
         decision.mark_exploratory(document, list(history.changes(first.parts, registered.parts)))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
+    decision.complete_headline(document, of_strata.no_longer_shown(since).values())
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 
@@ -325,7 +331,7 @@ def _same_looks(first: Registered, now: Registered) -> bool:
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode; after a look that was the end none may have one."""
+    """Whether each registered slot has an episode, in strata too; after a look that was the end none may have one."""
     design = own.registered.config("design")
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
     phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
@@ -335,7 +341,13 @@ def _whole(evidence: Evidence, own: view.AuditView) -> bool:
             return False
         if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
             return False
-    return True
+    return all(_all_slots(part) for part in own.strata.values())
+
+
+def _all_slots(stratum: view.AuditView) -> bool:
+    """Whether each registered slot of a stratum has an episode."""
+    registered = plan.slots(plan.CHALLENGERS, stratum.registered.config("design"))
+    return len({episode.record.slot for episode in stratum.episodes}) == registered
 
 
 def _check_row(check: Check) -> rows.Row:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from dcpflow.evidence import checks, gates
 from dcpflow.evidence.checks import Check, Context
-from dcpflow.evidence.view import STRATUM_PHASE, mean_score
+from dcpflow.evidence.view import mean_score
 from dcpflow.protocol.faults import Fault
 from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
 from dcpflow.protocol.strata import StratumResult, evaluate_stratum
 from dcpflow.records import plan
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.history import Entry
 
 LABEL: Final = "informative"
 CHECKS: Final = (
@@ -74,7 +76,7 @@ def reach(context: Context, claimed: ScoredArtifact, alpha: float) -> Stratum:
         if check.result != checks.PASS and check.needed_for != "report"
     ]
     attempts = [
-        replace(attempt, attempt_id=attempt.attempt_id.replace(STRATUM_PHASE, plan.place(STRATUM_PHASE, name), 1))
+        replace(attempt, attempt_id=attempt.attempt_id.replace(plan.CHALLENGERS, plan.place(plan.CHALLENGERS, name), 1))
         for attempt in gates.challengers(context.view, context.episode_facts, context.reg)
     ]
     return Stratum(name, context, alpha, evaluate_stratum(context.reg, name, attempts, claimed, alpha, faults), found)
@@ -112,22 +114,54 @@ def document(stratum: Stratum) -> dict[str, Any]:
         "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in stratum.checks],
         "rests_on": {
             "episodes": digest_of([episode.digest for episode in view.episodes]),
-            "scores": view.inputs[STRATUM_PHASE],
+            "scores": view.inputs[plan.CHALLENGERS],
             "checks": checks.digest(stratum.checks),
         },
     }
 
 
 def headline(strata: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What has to stand beside the statuses: a sentence for each stratum that recovered the outcome.
+    """What has to stand beside the statuses: a sentence for each stratum that recovered the outcome or might have.
 
     Args:
         strata: the blocks of the strata, by name.
     """
-    return [
-        f"a stronger challenger ({name}) recovered the outcome; Core is about the matched agent "
-        f"({block['challengers']['hits']} of {block['challengers']['started']} in the stratum {name}: "
-        f"{block['agent']}, {block['budget']['experiments']} experiments)"
-        for name, block in strata.items()
-        if block["recovered"]
-    ]
+    return [_sentence(name, block) for name, block in strata.items() if block["challengers"]["hits"]]
+
+
+def _sentence(name: str, block: Mapping[str, Any]) -> str:
+    """Of a stratum with hits. Where they are not shown to be any, they are told with the reason: one record that was
+    spoilt would else silence them all."""
+    told = (
+        f"{block['challengers']['hits']} of {block['challengers']['started']} in the stratum {name}: "
+        f"{block['agent']}, {block['budget']['experiments']} experiments"
+    )
+    if block["recovered"]:
+        return f"another challenger ({name}) recovered the outcome; Core is about the matched agent ({told})"
+    return (
+        f"another challenger ({name}) reached the recovery line, which could not be assessed ({told}): "
+        f"{block['reason']}"
+    )
+
+
+def no_longer_shown(past: Sequence[Entry]) -> dict[str, str]:
+    """A sentence for each stratum that was registered once and of which not all challengers are shown now, by name.
+
+    Who has seen what a stratum came to could else remove it, or have others in its place until one misses.
+
+    Args:
+        past: the registrations since the first episode started, oldest first; the last one is in force.
+    """
+    now = past[-1].parts["design"].get("strata", {})
+    found: dict[str, str] = {}
+    for entry, later in pairwise(past):
+        for name, stratum in entry.parts["design"].get("strata", {}).items():
+            same = name in now and now[name]["contract"] == stratum["contract"]
+            registered, shown = stratum["config"]["challengers"], now[name]["config"]["challengers"] if same else 0
+            if shown < registered:
+                counts = later.opened.get("episodes", {}).get(plan.place(plan.CHALLENGERS, name), {})
+                found[name] = (
+                    f"the stratum {name} was registered with {registered} challengers ({counts.get('started', 0)} "
+                    f"started) and is {f'shown with {shown} alone' if shown else 'no longer shown'}"
+                )
+    return found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
@@ -22,9 +22,6 @@ from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
 from dcpflow.records.transcript import exchanges
-
-STRATUM_PHASE: Final = "challengers"
-"""Stage and phase of the episodes of every stratum."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +203,12 @@ class Files:
     Attributes:
         receipts: every receipt of its contract.
         scores: its score file.
+        names: all names under which its contract was ever registered.
     """
 
     receipts: Sequence[Path]
     scores: Path
+    names: Set[str] = frozenset()
 
 
 def load(
@@ -244,11 +243,13 @@ def load(
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:
-    """The challengers of a stratum, which all say that they are its own."""
+    """The challengers of a stratum. One that has a name which their contract had before is shown, and comes to nothing
+    (G2.1): a contract holds no name, so that what is renamed, or was the audit's own before, has its episodes already.
+    """
     registered = registration.of_stratum(audit.registered, name)
-    seen = _load(layout, registered, of.receipts, {STRATUM_PHASE: of.scores})
+    seen = _load(layout, registered, of.receipts, {plan.CHALLENGERS: of.scores})
     for episode in seen.episodes:
-        if episode.record.stage != STRATUM_PHASE or episode.record.stratum != name:
+        if episode.record.stage != plan.CHALLENGERS or episode.record.stratum not in {name, *of.names}:
             store = EpisodeStore(layout.store, registered.contract)
             raise EvidenceError(
                 f"the record of {episode.key} under the contract of the stratum {name} says that it is of another "

@@ -82,7 +82,8 @@ def evaluate_stratum(
     independent = sum(row.independent for row in rows)
     reasons = [f"{fault.check}: {fault.detail}" for fault in (*faults, *rate_faults(reg, rows, statuses))]
     if unresolved:
-        reasons.append(f"attempts unresolved: {unresolved}")
+        first = next(row for row in rows if row.status is AttemptStatus.UNRESOLVED)
+        reasons.append(f"attempts unresolved: {unresolved}, first {first.attempt_id}: {first.reason}")
     return StratumResult(
         attempts=rows,
         independent=independent,

@@ -16,8 +16,8 @@ from dcpflow.records.registration import Registered
 
 SCHEMA = "dcpflow.history/1"
 REPLACED: Final = (
-    "scores/*.json",
-    "replay/*.json",
+    "scores/**/*.json",
+    "replay/**/*.json",
     "evidence/*",
     "target/checkpoint.json",
     "target/packet.json",
@@ -25,6 +25,8 @@ REPLACED: Final = (
     "report.html",
 )
 """Results that a run under another registration writes again, beside the decision."""
+STRATA: Final = "design.strata"
+"""Where the strata stand by name, among the keys that :func:`changes` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,17 @@ def _started(opened: dict[str, Any]) -> bool:
     return any(counts["started"] for counts in opened.get("episodes", {}).values())
 
 
+def challengers(past: Sequence[Entry]) -> dict[str, set[str]]:
+    """The names that the challengers of each contract ever had: of those that decide, and of strata."""
+    found: dict[str, set[str]] = {}
+    for entry in past:
+        design = entry.parts["design"]
+        found.setdefault(entry.contract, set()).add(design["config"]["stratum"])
+        for name, stratum in design.get("strata", {}).items():
+            found.setdefault(stratum["contract"], set()).add(name)
+    return found
+
+
 def append(layout: Layout, registered: Registered) -> None:
     """Add the registration unless it is the one in force already; what there is by then is kept with the last entry."""
     known = entries(layout)
@@ -138,13 +151,14 @@ def _decided_under(data: bytes) -> str:
 
 
 def changes(old: Any, new: Any, key: str = "") -> Iterator[dict[str, Any]]:
-    """The keys in which two registrations differ, with both values; the part's ``config`` level is not named.
+    """The keys in which two registrations differ, with both values; the ``config`` level of a part or a stratum is not
+    named, but a stratum that has that name is.
 
     A key that one of them lacks has the value None there.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
-            below = key if name == "config" else f"{key}.{name}".lstrip(".")
+            below = key if name == "config" and key != STRATA else f"{key}.{name}".lstrip(".")
             if name in old and name in new:
                 yield from changes(old[name], new[name], below)
             else:

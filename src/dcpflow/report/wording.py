@@ -103,7 +103,7 @@ def outcome(decision: Mapping[str, Any]) -> list[str]:
 
 
 def beside(decision: Mapping[str, Any]) -> list[str]:
-    """What has to be read beside the statuses: strata that recovered the outcome."""
+    """What has to be read beside the statuses: strata that recovered the outcome or might have, or that are gone."""
     return [f"{bounded(text[:1].upper() + text[1:], LONG)}." for text in decision.get("headline", ())]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from dcpflow.evidence.strata import Stratum
 from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol.intervals import zero_hit_upper_bound
 from dcpflow.records import canonical, history
+from dcpflow.report import screen
 
 if TYPE_CHECKING:
     from tests.conftest import Audit
@@ -90,7 +93,7 @@ def test_a_hit_of_a_stratum_stands_in_the_headline(evidence: folder.Evidence, ju
     assert block["recovered"] and block["recovery_upper_bound"] is None
     assert block["witnesses"] == ["challengers/strong/2"]
     (sentence,) = strata.headline({"strong": block})
-    assert "a stronger challenger (strong) recovered the outcome; Core is about the matched agent" in sentence
+    assert "another challenger (strong) recovered the outcome; Core is about the matched agent" in sentence
     assert "1 of 3" in sentence
 
 
@@ -115,7 +118,9 @@ def test_a_hit_of_a_challenger_that_began_before_the_claim_is_none(
     block = strata.document(judged(replace(part, episodes=episodes, scores={"challengers": rows})))
     assert block["challengers"]["hits"] == 1 and not block["recovered"]
     assert "claim_frozen" in block["reason"]
-    assert strata.headline({"strong": block}) == []
+    (sentence,) = strata.headline({"strong": block})
+    assert "reached the recovery line, which could not be assessed (1 of 3 in the stratum strong" in sentence
+    assert "claim_frozen" in sentence
 
 
 def test_tables_hold_its_rows_apart_from_the_challengers(stratified_audit: Audit) -> None:
@@ -127,3 +132,74 @@ def test_tables_hold_its_rows_apart_from_the_challengers(stratified_audit: Audit
         assert (stages["challengers"], stages["challengers/strong"]) == (6, 3), name
     assert {row["stratum"] for row in found["episodes"] if row["stage"] == "challengers/strong"} == {"strong"}
     assert {row["phase"] for row in found["scores"] if row["stage"] == "challengers/strong"} == {"challengers/strong"}
+
+
+# --- strata that are changed or removed once it is known what they came to ------------------------------------
+
+
+def entry(opened: int, **strata: tuple[str, int]) -> history.Entry:
+    """A registration with strata, of each its contract and number, and so many episodes of ``strong`` before it."""
+    registered = {name: {"contract": of, "config": {"challengers": count}} for name, (of, count) in strata.items()}
+    parts: dict[str, Any] = {"design": {"config": {}, **({"strata": registered} if strata else {})}}
+    episodes = {"episodes": {"challengers/strong": {"started": opened, "committed": opened}}} if opened else {}
+    return history.Entry(1, "R", "C", parts, "", [], episodes, "")
+
+
+@pytest.mark.parametrize(
+    ("later", "end"),
+    [
+        ({}, "is no longer shown"),
+        ({"another": ("c2", 5)}, "is no longer shown"),
+        ({"strong": ("c2", 9)}, "is no longer shown"),
+        ({"strong": ("c1", 4)}, "is shown with 4 alone"),
+    ],
+)
+def test_a_stratum_that_was_registered_and_is_not_shown_whole_is_told(later: dict[str, Any], end: str) -> None:
+    told = strata.no_longer_shown([entry(0, strong=("c1", 5)), entry(5, **later)])
+    assert told == {"strong": f"the stratum strong was registered with 5 challengers (5 started) and {end}"}
+    assert strata.no_longer_shown([entry(0), entry(0, strong=("c1", 5)), entry(5, **later)]) == told
+
+
+def test_a_stratum_that_is_shown_whole_is_not_told() -> None:
+    first = entry(0, strong=("c1", 5))
+    assert strata.no_longer_shown([first]) == {}
+    assert strata.no_longer_shown([first, entry(5, strong=("c1", 6), another=("c2", 1))]) == {}
+    assert strata.no_longer_shown([first, entry(5), entry(5, strong=("c1", 5))]) == {}
+
+
+@pytest.fixture
+def registered_first(stratified_audit: Audit, tmp_path: Path) -> Audit:
+    """A finished audit whose first registration has the stratum, of which somebody says that it has recovered."""
+    audit = stratified_audit.at(shutil.copytree(stratified_audit.results, tmp_path / "results"))
+    layout = audit.job.layout
+    shutil.rmtree(layout.history)
+    audit.register()
+    layout.decision.write_bytes(canonical.encode(decision(audit) | {"headline": ["strong recovered"]}))
+    return audit
+
+
+def test_a_recovery_cannot_be_removed_with_its_stratum(registered_first: Audit) -> None:
+    removed = replace(registered_first, settings={**registered_first.settings, "strata": {}})
+    removed.register()
+    removed.tabulate()
+    removed.decide()
+    found = decision(removed)
+    was = "the stratum strong was registered with 3 challengers (3 started) and is no longer shown"
+    assert found["headline"] == ["under the first registration: strong recovered", was]
+    assert f"beside    {was.capitalize()}" in screen.render(found)
+    assert not found["core"]["exploratory"] and not found["evidence"]["exploratory"]
+
+
+def test_a_recovery_cannot_be_removed_by_a_lower_number(registered_first: Audit) -> None:
+    first = decision(registered_first)
+    fewer = {"limits": {"experiments": 6}, "challengers": 2, "alpha": 0.1}
+    lowered = registered_first.with_settings(strata={"strong": fewer})
+    lowered.register()
+    lowered.run_strata()
+    lowered.tabulate()
+    lowered.decide()
+    found = decision(lowered)
+    assert found["strata"]["strong"]["challengers"]["started"] == 2
+    assert found["confirmatory"] == first
+    was = "the stratum strong was registered with 3 challengers (3 started) and is shown with 2 alone"
+    assert found["headline"] == ["under the first registration: strong recovered", was]

@@ -108,12 +108,21 @@ def test_the_decision_of_each_registration_is_kept_when_it_is_amended(layout: La
     assert kept == [b"first decision", b"second decision", None]
 
 
+RESTS_ON = (
+    "scores/pairs.json",
+    "scores/challengers/strong.json",
+    "replay/challengers/strong.json",
+    "evidence/pairs.parquet",
+    "report.html",
+)
+
+
 def decided(layout: Layout, under: Registered, words: str) -> bytes:
     """A decision under a registration, with what it rests on beside it."""
     data = json.dumps({"registration": {"digest": under.digest}, "words": words}).encode()
-    for name in ("decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"):
+    for name in ("decision.json", *RESTS_ON):
         path = layout.root / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if name == "decision.json" else f"{words} {name}".encode())
     return data
 
@@ -131,7 +140,7 @@ def test_what_a_decision_rests_on_is_kept_beside_it_and_nothing_else(layout: Lay
     assert (folder / "scores/pairs.json").read_bytes() == b"first scores/pairs.json"
     kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     own = {"entry.json", "when.json"}
-    assert kept == own | {"decision.json", "scores/pairs.json", "evidence/pairs.parquet", "report.html"}
+    assert kept == own | {"decision.json", *RESTS_ON}
 
 
 def test_a_decision_is_not_kept_under_a_registration_that_was_left_before_it_was_decided(layout: Layout) -> None:
@@ -208,6 +217,11 @@ def test_an_entry_of_another_history_is_not_accepted(layout: Layout, tmp_path: P
         ({"a": "1"}, {"a": 1}, [("a", "1", 1)]),
         ({"a": None}, {"a": "none"}, [("a", None, "none")]),
         ({"part": {"config": {"a": 1}}}, {"part": {"config": {"a": 2}}}, [("part.a", 1, 2)]),
+        (
+            {"design": {"strata": {"config": {"config": {"alpha": 1}}}}},
+            {"design": {"strata": {"config": {"config": {"alpha": 2}}}}},
+            [("design.strata.config.alpha", 1, 2)],
+        ),
         ({"task": {"sources": {"m": "x"}}}, {"task": {"sources": {"m": "y"}}}, [("task.sources.m", "x", "y")]),
         ({"a": 1, "b": {"c": 1}}, {"a": 1, "b": {"c": 1}}, []),
     ],
@@ -228,3 +242,18 @@ def test_changes_name_keys_in_order_with_both_values(
 def test_what_moves_the_digest_is_a_change(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert digest_of(old) != digest_of(new)
     assert list(history.changes({"agent": {"config": {"settings": old}}}, {"agent": {"config": {"settings": new}}}))
+
+
+def test_the_names_that_challengers_of_a_contract_had_are_those_of_all_registrations(layout: Layout) -> None:
+    def with_strata(contract: str, **strata: str) -> Registered:
+        named = {name: {"contract": of} for name, of in strata.items()}
+        parts: dict[str, Any] = {"design": {"config": {"stratum": "matched"}, **({"strata": named} if named else {})}}
+        return Registered(digest_of([contract, strata]), contract, parts)
+
+    for one in (with_strata("C1", strong="C2"), with_strata("C1", stronger="C2"), with_strata("C3", before="C1")):
+        history.append(layout, one)
+    assert history.challengers(history.entries(layout)) == {
+        "C1": {"matched", "before"},
+        "C2": {"strong", "stronger"},
+        "C3": {"matched"},
+    }

@@ -53,7 +53,7 @@ def test_the_page_shows_a_stratum_with_its_arm_and_denominator(read: Material) -
 
 def test_a_hit_stands_beside_the_statuses(with_hit: Material) -> None:
     found = shown(with_hit)
-    words = "stronger challenger (strong) recovered the outcome; Core is about the matched agent"
+    words = "Another challenger (strong) recovered the outcome; Core is about the matched agent"
     assert found.text.index(words) < found.text.index("Three questions")
     assert not any(tag == "script" for tag, _ in found.tags)
     lines = screen.render(with_hit.decision).splitlines()
