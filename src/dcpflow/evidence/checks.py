@@ -16,7 +16,15 @@ from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
-from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
+from dcpflow.protocol.faults import (
+    CORE_ONLY,
+    EVERY_HIT,
+    EVIDENCE_ONLY,
+    NEUTRAL_ARM,
+    NEUTRAL_DISCLOSURE,
+    Fault,
+    Stake,
+)
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
 from dcpflow.records import plan
@@ -448,7 +456,7 @@ def seals_before_branches(context: Context) -> Finding:
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
 
 
-@_check("evidence", EVIDENCE_ONLY, applies=_looked_at(plan.PAIRS))
+@_check("evidence", NEUTRAL_DISCLOSURE, applies=_looked_at(plan.PAIRS))
 def pair_looks_in_order(context: Context) -> Finding:
     """Each record of a later look holds the digest of the scores of the look before; after a look that decides the
     effect no pair was started, and before it none was left out."""

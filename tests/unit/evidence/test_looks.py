@@ -178,11 +178,22 @@ def test_pairs_that_go_on_after_that_or_stop_before_are_named(paired: Case, deci
     between = without(decided, within("pairs", range(23, 26)))
     assert between.checks["pair_looks_in_order"].result == "fail"
     for case in (paired, early, between):
-        core, evidence = case.outcome.decision.core, case.outcome.decision.evidence
-        assert (core.status, evidence.status) == ("certified", "inconclusive")
+        # from an empty checkpoint neutral branches are challengers, and one that recovered may be gone
+        core = case.outcome.decision.core
+        assert (core.status, core.rule) == ("inconclusive", "V14")
+        other = case.with_view(checkpoint={**case.view.checkpoint, "scope": "lineage_prefix"}).outcome.decision
+        assert (other.core.status, other.evidence.status) == ("certified", "inconclusive")
+
+
+def test_a_neutral_recovery_that_is_deleted_keeps_core_from_a_certificate(paired: Case) -> None:
+    """Whoever deletes store and receipts of the pairs of a look leaves nothing that names them but the look itself."""
+    refuted = paired.with_hit(lambda e: e.key.slot == 17 and e.key.arm == "neutral").outcome.decision.core
+    assert (refuted.status, refuted.rule) == ("refuted", "V12")
+    hidden = without(paired, within("pairs", range(16, 31)))
+    assert (hidden.outcome.decision.core.status, hidden.outcome.decision.core.rule) == ("inconclusive", "V14")
 
 
 def test_a_pair_that_began_before_the_scores_of_the_look_before_is_named(decided: Case) -> None:
     case = decided.with_record_fields(within("pairs", range(20, 21)), prior_seal=decided.view.checkpoint["digest"])
     assert "does not name what its look had to follow" in case.checks["pair_looks_in_order"].reason
-    assert case.outcome.decision.evidence.status == "inconclusive"
+    assert case.outcome.decision.core.status == "inconclusive"
