@@ -195,7 +195,8 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     document["registration"]["amendments"] = _amendments(later) if amended else []
     document["confirmatory"] = None
     if amended:
-        decision.mark_exploratory(document, list(history.changes(first.parts, registered.parts)))
+        changes = list(history.changes(first.parts, registered.parts))
+        decision.mark_exploratory(document, changes, evidence.view.checkpoint.get("scope", ""))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 

@@ -53,10 +53,10 @@ def test_a_threshold_edit_decides_again_and_runs_nothing_again(audit_copy: Audit
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-def test_an_edit_of_gate_3_leaves_core_confirmatory(audit_copy: Audit) -> None:
+def test_an_edit_of_gate_3_touches_core_where_neutral_branches_are_challengers(audit_copy: Audit) -> None:
     amended = decision(amend(audit_copy, thresholds={"gate3": {"delta_evidence": 0.4}}))
-    assert not amended["core"]["exploratory"]
-    assert amended["evidence"]["exploratory"]
+    assert amended["gate3"]["checkpoint_scope"] == "lineage_empty"
+    assert amended["core"]["exploratory"] and amended["evidence"]["exploratory"]
 
 
 def test_returning_to_the_first_registration_gives_back_its_decision_byte_for_byte(audit_copy: Audit) -> None:
