@@ -143,6 +143,30 @@ def test_an_undecided_challenger_ends_nothing(through: Case, at: Callable[..., C
     assert unresolved.outcome.decision.core.status == "inconclusive"
 
 
+@pytest.mark.parametrize(
+    ("first", "now", "alike"),
+    [
+        ([32, 64, 96], [32, 64, 96], True),
+        ([32, 96], [32, 128], True),
+        ([32, 96], [32, 96, 128], True),
+        (None, None, True),
+        ([32, 96], [32, 64, 96], False),  # the second look would be read without slots 65 to 96
+        ([32, 96], [48, 96], False),
+        ([32, 64, 96], [32, 96], False),
+        ([32, 96], [32, 64], False),
+        (None, [32, 96], False),
+        ([32, 96], None, False),
+    ],
+)
+def test_a_decision_is_reached_again_where_its_looks_still_hold_what_they_held(
+    first: list[int] | None, now: list[int] | None, alike: bool
+) -> None:
+    def design(ends: list[int] | None) -> dict[str, object]:
+        return {"challengers": ends[-1] if ends else 96, "gate2_looks": ends, "pairs": 30}
+
+    assert looks.alike(design(first), design(now)) is alike
+
+
 # --- pairs -------------------------------------------------------------------------------------------------
 
 
