@@ -67,10 +67,22 @@ class Decided:
 
 def receipts(layout: Layout) -> list[Path]:
     """Every receipt of the registered stages, of whatever batches; those of another contract are left out: of an
-    earlier one, or of a stratum."""
-    contract = registration.read_contract(layout.registration).digest
+    earlier one, or of a stratum. So are those of looks that an amendment has replaced."""
+    registered = registration.read_registration(layout.registration)
     stages = {stage for phase in _phases(layout).values() for stage in phase.stages}
-    return _of_contract(layout, sorted(stages), contract)
+    paths = _of_contract(layout, sorted(stages), registered.contract)
+    return [path for path in paths if _of_a_look(path.relative_to(layout.root), registered.config("design"))]
+
+
+def _of_a_look(path: Path, design: Mapping[str, Any]) -> bool:
+    """Whether a receipt of a stage with looks lies where a registered look has its own, with slots of that look."""
+    stage, slots = path.parts[0], recorded_receipts.slots_of(path.name)
+    if stage not in plan.LOOKS or slots is None:
+        return True
+    return any(
+        path.parent == Path(plan.look_place(stage, design, number)) and slots[0] in look and slots[1] in look
+        for number, look in enumerate(plan.looks(design, stage), 1)
+    )
 
 
 def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:

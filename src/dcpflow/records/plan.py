@@ -139,6 +139,12 @@ def stage_of(place: str) -> str:
     return place.partition("/")[0]
 
 
+def look_place(stage: str, design: Mapping[str, Any], look: int) -> str:
+    """Where the receipts of a look lie, by its number; those of later looks have folders of their own."""
+    own = place(stage, design["stratum"] if stage == CHALLENGERS else "")
+    return f"{own}/look-{look}" if look > 1 else own
+
+
 def slots(stage: str, design: Mapping[str, Any]) -> int:
     """How many slots of this stage are registered."""
     key = STAGES[stage].count
