@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.evidence import folder
@@ -72,11 +73,10 @@ def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
 
 
 def _receipts(seen: AuditView) -> dict[str, bytes]:
-    """One receipt for each stage, in the order of its slots, whatever batches it ran in."""
+    """One receipt for each stage, or each look at one, in the order of its slots, whatever batches it ran in."""
     stages: dict[str, list[Episode]] = {}
     for episode in sorted(seen.episodes, key=_slot_and_arm):
-        place = "/".join(filter(None, (episode.record.stage, episode.record.stratum)))
-        stages.setdefault(place, []).append(episode)
+        stages.setdefault(_place(episode, seen.registered.config("design")), []).append(episode)
     return {
         f"{place}/{receipts.file_name(episodes[0].record.slot, episodes[-1].record.slot)}": stage_bytes(
             receipts.SCHEMA,
@@ -96,6 +96,16 @@ def _receipts(seen: AuditView) -> dict[str, bytes]:
         )
         for place, episodes in stages.items()
     }
+
+
+def _place(episode: Episode, design: Mapping[str, Any]) -> str:
+    """Where an episode's receipt lies: that of a later look in a folder of its own."""
+    stage, slot = episode.record.stage, episode.record.slot
+    if stage in plan.LOOKS:
+        for number, look in enumerate(plan.looks(design, stage), 1):
+            if slot in look:
+                return plan.look_place(stage, design, number)
+    return plan.place(stage, episode.record.stratum)
 
 
 def _slot_and_arm(episode: Episode) -> tuple[int, int]:
