@@ -83,8 +83,9 @@ def _decided(view: AuditView, facts: gates.Facts, reg: Registration) -> Callable
     }
 
     def decided(slots: range) -> bool:
-        values = [value for slot, value in rows.items() if slot < slots.stop and value is not None]
-        return effect_side(reg, effect_interval(reg, values)) is not Effect.INCONCLUSIVE
+        found = [value for slot, value in rows.items() if slot < slots.stop]
+        values = [value for value in found if value is not None]
+        return effect_side(reg, effect_interval(reg, values, len(found) - len(values))) is not Effect.INCONCLUSIVE
 
     return decided
 
