@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from dcpflow.evidence import decision, folder, gates, looks
+from dcpflow.planning import sensitivity
+from dcpflow.planning.sensitivity import Stored
 from dcpflow.records import plan
 from dcpflow.records.canonical import digest
 from unit.evidence.conftest import Case, Chosen
@@ -215,6 +217,20 @@ def test_a_neutral_recovery_that_is_deleted_keeps_core_from_a_certificate(paired
     assert (refuted.status, refuted.rule) == ("refuted", "V12")
     hidden = without(paired, within("pairs", range(16, 31)))
     assert (hidden.outcome.decision.core.status, hidden.outcome.decision.core.rule) == ("inconclusive", "V14")
+
+
+def test_thresholds_at_which_an_earlier_look_would_have_decided_are_flips_too(decided: Case) -> None:
+    """After 25 pairs that all say the same the lower end lies at .584, after 15 at .360: less delta_sham."""
+    case = decided.with_config("thresholds", gate3={"delta_sham": 0.1})
+    found = sensitivity.describe(Stored(case.view, case.facts, case.episode_facts, case.registrations))
+    assert (found.core, found.evidence) == ("certified", "certified")
+    curves = {curve.name: curve for curve in found.curves}
+    assert curves["delta_evidence"].flips == pytest.approx((0.260, 0.484), abs=5e-4)
+    # below, pairs were started that were too many; above, more had to be
+    assert [one.core for one in curves["delta_evidence"].segments] == ["inconclusive", "certified", "inconclusive"]
+    # (1 - b + b / m)^n = 2 / alpha at the margin's m
+    m = (1 + 0.34 + 0.1) / 2
+    assert curves["alpha.evidence"].flips == pytest.approx((2 / (0.1 + 0.9 / m) ** 25,))
 
 
 def test_a_pair_that_began_before_the_scores_of_the_look_before_is_named(decided: Case) -> None:
