@@ -112,8 +112,8 @@ def _check(needed_for: str, blocks: frozenset[Stake], applies: Applies = lambda 
 
 
 def _looked_at(stage: str) -> Applies:
-    """Whether a stage is looked at more than once."""
-    return lambda context: len(plan.looks(context.view.registered.config("design"), stage)) > 1
+    """Whether it is registered when a stage is looked at."""
+    return lambda context: bool(context.view.registered.config("design").get(plan.LOOKS[stage]))
 
 
 def run(context: Context, only: Collection[str] = ()) -> tuple[Check, ...]:
@@ -326,7 +326,10 @@ def looks_in_order(context: Context) -> Finding:
 
 
 def _in_order(stage: str, context: Context) -> Finding:
-    episodes = context.view.of(stage)
+    episodes, design = context.view.of(stage), context.view.registered.config("design")
+    if not plan.looks_bind(design, stage):
+        ends, number = design[plan.LOOKS[stage]], plan.slots(stage, design)
+        return FAIL, f"the registered looks {ends} do not rise to all {number} {stage}", episodes
     taken = looks.taken(stage, context.view, context.episode_facts, context.reg)
     before = {slot: look.before for look in taken for slot in look.slots}
     late = looks.superfluous(stage, context.view, taken)

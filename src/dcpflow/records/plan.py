@@ -96,6 +96,16 @@ def looks(design: Mapping[str, Any], stage: str) -> list[range]:
     return [range(first + 1, last + 1) for first, last in pairwise([0, *ends])]
 
 
+def looks_bind(design: Mapping[str, Any], stage: str) -> bool:
+    """Whether registered looks are two or more, rise, and end at all slots of the stage, so that none is left out.
+
+    A configuration with others is refused where it is loaded; a registration may have been written by hand.
+    """
+    ends = design[LOOKS[stage]]
+    rising = all(one < other for one, other in pairwise([0, *ends]))
+    return len(ends) > 1 and rising and ends[-1] == slots(stage, design)
+
+
 def look_phase(stage: str, look: int) -> str:
     """The phase in which a look is scored, where several are registered; ``look`` counts from 1."""
     return f"{stage}-{look}"

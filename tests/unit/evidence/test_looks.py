@@ -145,6 +145,25 @@ def test_an_undecided_challenger_ends_nothing(through: Case, at: Callable[..., C
     assert unresolved.outcome.decision.core.status == "inconclusive"
 
 
+@pytest.mark.parametrize("ends", [(32, 64), (96,), (32, 128)])
+def test_looks_that_leave_registered_challengers_out_certify_nothing(
+    through: Case, convincing_core: Case, ends: tuple[int, ...]
+) -> None:
+    """Such looks are refused where a configuration is read; a registration may be written by hand."""
+    bent = without(staged(convincing_core, ends), after(ends[-1]))
+    check = bent.checks["looks_in_order"]
+    assert (check.result, "do not rise to all 96 challengers" in check.reason) == ("fail", True)
+    core = bent.outcome.decision.core
+    assert (core.status, core.inconclusive_class) == ("inconclusive", "audit_incomplete")
+
+
+def test_looks_bind_where_they_rise_to_all_slots() -> None:
+    ends = ([32, 64, 96], [64, 32, 96], [32, 32, 96], [0, 96], [96], [32, 95])
+    assert [plan.looks_bind({"challengers": 96, "gate2_looks": one}, "challengers") for one in ends] == [
+        True, False, False, False, False, False,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("first", "now", "alike"),
     [
