@@ -106,10 +106,8 @@ def _pairs(reg: Registration) -> Iterator[Caution]:
     if reg.replacement_policy == NO_REPLACEMENT:
         # beside looks a lost feedback pair is not missed
         kind, lost = ("null", "null pair") if reg.feedback_looks else ("feedback", "pair")
-        key, advice = (
-            f"max_{kind}_replacements",
-            f"one {lost} lost in transport leaves the Evidence verdict inconclusive",
-        )
+        key = f"max_{kind}_replacements"
+        advice = f"one {lost} lost in transport leaves the Evidence verdict inconclusive"
         yield Caution(key, getattr(reg, key), advice)
 
 
