@@ -20,7 +20,7 @@ import dcpflow
 from workflow.conftest import DEMO, EPISODES_OF_FEWEST, FEWEST, NONCE, Audit, Run
 
 REPORT = "results/cases/demo/report.html"
-NEITHER, EVIDENCE_ALONE, BOTH = [False, False], [False, True], [True, True]
+NEITHER, BOTH = [False, False], [True, True]
 EVERY_EPISODE = {"run_target", "run_challenger", "run_control", "run_pair", "run_null_pair", "run_misled_null"}
 SCORES = {"score_target", "score_challengers", "score_controls", "score_pairs"}
 ANOTHER_CONTRACT = {"freeze_contract", "register", *EVERY_EPISODE, *SCORES, "evidence", "decide"}
@@ -180,13 +180,16 @@ def test_more_challengers_run_the_new_ones_alone_and_fewer_run_none(audit: Audit
     assert len(scores["body"]["rows"]) == 8
 
 
-def test_more_pairs_run_the_new_ones_alone_and_leave_core_confirmatory(audit: Audit) -> None:
+def test_more_pairs_run_the_new_ones_alone_and_touch_core_since_their_neutral_branches_are_challengers(
+    audit: Audit,
+) -> None:
+    assert audit.decision["gate3"]["checkpoint_scope"] == "lineage_empty"
     audit.change({"design": {"pairs": 4}})
     said = plan(audit)
     jobs = {"register", "count_slots", "run_pair", "replay_channels", "score_pairs", "evidence", "decide"}
-    assert (said["rules"], said["episodes"], called(said)) == (once(jobs), {"pairs": 2}, EVIDENCE_ALONE)
+    assert (said["rules"], said["episodes"], called(said)) == (once(jobs), {"pairs": 2}, BOTH)
     run_as_planned(audit, said)
-    assert exploratory(audit.decision) == EVIDENCE_ALONE
+    assert exploratory(audit.decision) == BOTH
 
 
 def test_another_budget_of_the_agent_runs_all_episodes_and_keeps_what_was_there(audit: Audit) -> None:

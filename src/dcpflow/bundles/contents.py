@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.evidence import folder
@@ -52,7 +53,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     found |= {f"task/public/{name}": data for name, data in material.items()}
     found |= _receipts(seen)
     for name, part in seen.strata.items():
-        found |= _receipts(part, name)
+        found |= _receipts(part)
     return found
 
 
@@ -72,16 +73,11 @@ def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
     }
 
 
-def _receipts(seen: AuditView, stratum: str = "") -> dict[str, bytes]:
-    """One receipt for each stage, in the order of its slots, whatever batches it ran in.
-
-    Args:
-        seen: the evidence.
-        stratum: whose it is, where it is none of the audit's own; its records may name another.
-    """
+def _receipts(seen: AuditView) -> dict[str, bytes]:
+    """One receipt for each stage, or each look at one, in the order of its slots, whatever batches it ran in."""
     stages: dict[str, list[Episode]] = {}
     for episode in sorted(seen.episodes, key=_slot_and_arm):
-        place = plan.place(episode.record.stage, stratum or episode.record.stratum)
+        place = _place(episode, seen.registered.config("design"))
         stages.setdefault(place, []).append(episode)
     return {
         f"{place}/{receipts.file_name(episodes[0].record.slot, episodes[-1].record.slot)}": stage_bytes(
@@ -102,6 +98,16 @@ def _receipts(seen: AuditView, stratum: str = "") -> dict[str, bytes]:
         )
         for place, episodes in stages.items()
     }
+
+
+def _place(episode: Episode, design: Mapping[str, Any]) -> str:
+    """Where an episode's receipt lies: by the registered stratum, and that of a later look in a folder of its own."""
+    stage, slot = episode.record.stage, episode.record.slot
+    if stage in plan.LOOKS:
+        for number, look in enumerate(plan.looks(design, stage), 1):
+            if slot in look:
+                return plan.look_place(stage, design, number)
+    return stage
 
 
 def _slot_and_arm(episode: Episode) -> tuple[int, int]:

@@ -9,7 +9,8 @@ alone, never on where, when, in which batches or by which version of a library i
 ``history/<n>-<R>/entry.json``         every registration since the first; ``decision.json`` beside it is the decision
                                        that stood when it was amended
 ``<stage>/b<first>-<last>.json``       the receipt of each stage: the digests of its episodes' records
-                                       (below ``challengers/<stratum>`` for challengers)
+                                       (below ``challengers/<stratum>`` for challengers; those of a later look below
+                                       ``look-<n>``)
 ``store/<C>/<stage>/<slot>/<arm>/``    ``<attempt>/record.json``: the record of each episode
 ``objects/<2 hex>/<62 hex>``           what the records name: transcripts, committed candidates, isolation probes,
                                        lists of what was left in workspaces

@@ -16,7 +16,15 @@ from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.view import AuditView, Episode, mean_score
-from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_ARM, Fault, Stake
+from dcpflow.protocol.faults import (
+    CORE_ONLY,
+    EVERY_HIT,
+    EVIDENCE_ONLY,
+    NEUTRAL_ARM,
+    NEUTRAL_DISCLOSURE,
+    Fault,
+    Stake,
+)
 from dcpflow.protocol.intervals import success_lower_bound
 from dcpflow.protocol.registration import Registration
 from dcpflow.records import plan
@@ -104,8 +112,8 @@ def _check(needed_for: str, blocks: frozenset[Stake], applies: Applies = lambda 
 
 
 def _looked_at(stage: str) -> Applies:
-    """Whether a stage is looked at more than once."""
-    return lambda context: len(plan.looks(context.view.registered.config("design"), stage)) > 1
+    """Whether it is registered when a stage is looked at."""
+    return lambda context: bool(context.view.registered.config("design").get(plan.LOOKS[stage]))
 
 
 def run(context: Context, only: Collection[str] = ()) -> tuple[Check, ...]:
@@ -318,7 +326,10 @@ def looks_in_order(context: Context) -> Finding:
 
 
 def _in_order(stage: str, context: Context) -> Finding:
-    episodes = context.view.of(stage)
+    episodes, design = context.view.of(stage), context.view.registered.config("design")
+    if not plan.looks_bind(design, stage):
+        ends, number = design[plan.LOOKS[stage]], plan.slots(stage, design)
+        return FAIL, f"the registered looks {ends} do not rise to all {number} {stage}", episodes
     taken = looks.taken(stage, context.view, context.episode_facts, context.reg)
     before = {slot: look.before for look in taken for slot in look.slots}
     late = looks.superfluous(stage, context.view, taken)
@@ -448,7 +459,7 @@ def seals_before_branches(context: Context) -> Finding:
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
 
 
-@_check("evidence", EVIDENCE_ONLY, applies=_looked_at(plan.PAIRS))
+@_check("evidence", NEUTRAL_DISCLOSURE, applies=_looked_at(plan.PAIRS))
 def pair_looks_in_order(context: Context) -> Finding:
     """Each record of a later look holds the digest of the scores of the look before; after a look that decides the
     effect no pair was started, and before it none was left out."""

@@ -17,7 +17,7 @@ from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.model import AttemptStatus
-from dcpflow.protocol.registration import Registration
+from dcpflow.protocol.registration import LINEAGE_EMPTY, Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
 from dcpflow.records.history import STRATA
@@ -348,14 +348,20 @@ def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
     return intervals.zero_hit_upper_bound(terminal.independent, outcome.reg.alpha_neutral)
 
 
-def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
+def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]], checkpoint_scope: str) -> None:
     """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys.
 
-    No status rests on a stratum.
+    No status rests on a stratum. Core rests on the keys of Gate 3 too where neutral branches are challengers: which of
+    them are started, and so which could have recovered the outcome, follows from these keys.
+
+    Args:
+        decision: the decision, in which ``exploratory`` is set.
+        changes: what was amended since the first registration.
+        checkpoint_scope: scope of the checkpoint; empty without Gate 3.
     """
     keys = [str(change["key"]) for change in changes]
     touched = [key for key in keys if not f"{key}.".startswith(STRATA_KEYS)]
-    core = any(not key.startswith(GATE3_KEYS) for key in touched)
+    core = any(checkpoint_scope == LINEAGE_EMPTY or not key.startswith(GATE3_KEYS) for key in touched)
     decision["core"]["exploratory"] = core
     decision["evidence"]["exploratory"] = bool(touched)
     for name, block in decision.get("strata", {}).items():

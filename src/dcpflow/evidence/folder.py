@@ -68,10 +68,22 @@ class Decided:
 
 def receipts(layout: Layout) -> list[Path]:
     """Every receipt of the registered stages, of whatever batches; those of another contract are left out: of an
-    earlier one, or of a stratum."""
-    contract = registration.read_contract(layout.registration).digest
+    earlier one, or of a stratum. So are those of looks that an amendment has replaced."""
+    registered = registration.read_registration(layout.registration)
     stages = {stage for phase in _phases(layout).values() for stage in phase.stages}
-    return _of_contract(layout, sorted(stages), contract)
+    paths = _of_contract(layout, sorted(stages), registered.contract)
+    return [path for path in paths if _of_a_look(path.relative_to(layout.root), registered.config("design"))]
+
+
+def _of_a_look(path: Path, design: Mapping[str, Any]) -> bool:
+    """Whether a receipt of a stage with looks lies where a registered look has its own, with slots of that look."""
+    stage, slots = path.parts[0], recorded_receipts.slots_of(path.name)
+    if stage not in plan.LOOKS or slots is None:
+        return True
+    return any(
+        path.parent == Path(plan.look_place(stage, design, number)) and slots[0] in look and slots[1] in look
+        for number, look in enumerate(plan.looks(design, stage), 1)
+    )
 
 
 def strata(layout: Layout, registered: Registered) -> dict[str, view.Files]:
@@ -201,7 +213,8 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     document["registration"]["amendments"] = _amendments(later) if amended else []
     document["confirmatory"] = None
     if amended:
-        decision.mark_exploratory(document, list(history.changes(first.parts, registered.parts)))
+        changes = list(history.changes(first.parts, registered.parts))
+        decision.mark_exploratory(document, changes, evidence.view.checkpoint.get("scope", ""))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
     decision.complete_headline(document, of_strata.no_longer_shown(since).values())
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
@@ -313,21 +326,12 @@ def _confirmatory(
     registered = Registered(first.registration, first.contract, first.parts)
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
-        same = own.strata.keys() == registered.strata.keys() and _same_looks(registered, evidence.view.registered)
+        same = own.strata.keys() == registered.strata.keys()
+        same &= looks.alike(registered.config("design"), evidence.view.registered.config("design"))
         if same and _whole(evidence, own):
             return decision.document(_reach(evidence, own, past))
     kept = history.kept_decision(layout, first)
     return canonical.decode(kept, "the kept decision") if kept else None
-
-
-def _same_looks(first: Registered, now: Registered) -> bool:
-    """Whether scores are looked at now as they were to be first, perhaps with more episodes at the end."""
-    one, other = first.config("design"), now.config("design")
-    for stage in plan.LOOKS:
-        ends = [slots.stop for slots in plan.looks(one, stage)[:-1]]
-        if ends != [slots.stop for slots in plan.looks(other, stage)[: len(ends)]]:
-            return False
-    return plan.phases(one).keys() <= plan.phases(other).keys()
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:

@@ -226,6 +226,8 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
     """The feedback experiment and its null study."""
     pairs = feedback_pairs(view, facts, reg)
     seals = view.seals(plan.PAIRS)
+    # stopping elsewhere is having another number of pairs than the registered one, or than a registered look has
+    stopped = _complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,))
     sealed = (
         all(episode.record.prior_seal in seals for episode in view.of("pairs", "pair_replacements"))
         and view.checkpoint["target_record"] == view.target.digest
@@ -251,9 +253,8 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         first_branch_event_index=1 if sealed else -1,
         neutral_scope_digest=digest_of({"scope": view.checkpoint["scope"], "contract": view.registered.contract}),
         design_checks_pass=all(facts[e.digest]["draw_matches"] for e in view.of("pairs", "pair_replacements")),
-        # stopping elsewhere is having another number of pairs than the registered one, or than a registered look has
-        stopping_rule_pass=_complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,)),
-        registered_pairs_complete=_complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,)),
+        stopping_rule_pass=stopped,
+        registered_pairs_complete=stopped,
         all_started_disclosed=standing.ledger_complete,
         no_replacements=not any(pair.replacement_of for pair in pairs),
         paired_contract_audit_pass=standing.contract_matched,

@@ -6,8 +6,9 @@ records, scores and thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dcpflow.evidence import gates
 from dcpflow.evidence.view import AuditView
@@ -82,10 +83,24 @@ def _decided(view: AuditView, facts: gates.Facts, reg: Registration) -> Callable
     }
 
     def decided(slots: range) -> bool:
-        values = [value for slot, value in rows.items() if slot < slots.stop and value is not None]
-        return effect_side(reg, effect_interval(reg, values)) is not Effect.INCONCLUSIVE
+        found = [value for slot, value in rows.items() if slot < slots.stop]
+        values = [value for value in found if value is not None]
+        return effect_side(reg, effect_interval(reg, values, len(found) - len(values))) is not Effect.INCONCLUSIVE
 
     return decided
+
+
+def alike(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether scores are looked at under a registered design as they were to be under the first one, perhaps with more
+    episodes in its last look or after it. No phase of the first lacks a score then."""
+    if not plan.phases(first).keys() <= plan.phases(now).keys():
+        return False
+    for stage in plan.LOOKS:
+        one, other = (plan.looks(design, stage) for design in (first, now))
+        *before, last = one
+        if other[: len(before)] != before or other[len(before)].stop < last.stop:
+            return False
+    return True
 
 
 def missing(stage: str, view: AuditView, taken: Sequence[Look]) -> list[int]:

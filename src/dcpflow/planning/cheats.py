@@ -146,7 +146,8 @@ def _noticed(honest: StandIn, altered: StandIn, before: Outcome, after: Outcome,
     verdict = _verdict(after.decision, claim)
     document: dict[str, Any] = {"core": {}, "evidence": {}}
     changes = history.changes(honest.view.registered.parts, altered.view.registered.parts)
-    decision.mark_exploratory(document, list(changes) if len(altered.registrations) > 1 else [])
+    amended = list(changes) if len(altered.registrations) > 1 else []
+    decision.mark_exploratory(document, amended, altered.view.checkpoint.get("scope", ""))
     if document[claim]["exploratory"]:
         by.append("amendment on record: exploratory")
     elif not by and verdict.status is Status.INCONCLUSIVE:

@@ -19,8 +19,8 @@ from dcpflow.protocol.registration import Registration
 NEGLIGIBLE: Final = 1e-12
 """Counts with a chance below this are left out."""
 
-Differences = tuple[int, int, int]
-"""How many differences were +1, 0 and -1; a lost pair has none."""
+Differences = tuple[int, int, int, int]
+"""How many differences were +1, 0 and -1, and how many pairs were lost, which have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ def ended(reg: Registration, plus: float, minus: float, loss: float) -> Ended:
         loss: rate of lost pairs.
     """
     rates = {
-        (1, 0, 0): plus * (1.0 - loss),
-        (0, 1, 0): (1.0 - plus - minus) * (1.0 - loss),
-        (0, 0, 1): minus * (1.0 - loss),
-        (0, 0, 0): loss,
+        (1, 0, 0, 0): plus * (1.0 - loss),
+        (0, 1, 0, 0): (1.0 - plus - minus) * (1.0 - loss),
+        (0, 0, 1, 0): minus * (1.0 - loss),
+        (0, 0, 0, 1): loss,
     }
-    going: dict[Differences, float] = {(0, 0, 0): 1.0}
+    going: dict[Differences, float] = {(0, 0, 0, 0): 1.0}
     expected, sides = 0.0, dict.fromkeys(Effect, 0.0)
     for first, last in pairwise((0, *reg.feedback_looks)):
         expected += (last - first) * math.fsum(going.values())
@@ -68,13 +68,13 @@ def ended(reg: Registration, plus: float, minus: float, loss: float) -> Ended:
 
 def _one_more(going: dict[Differences, float], rates: dict[Differences, float]) -> dict[Differences, float]:
     found: defaultdict[Differences, float] = defaultdict(float)
-    for (plus, same, minus), chance in going.items():
-        for (more, equal, less), rate in rates.items():
+    for (plus, same, minus, lost), chance in going.items():
+        for (more, equal, less, gone), rate in rates.items():
             if chance * rate > NEGLIGIBLE:
-                found[plus + more, same + equal, minus + less] += chance * rate
+                found[plus + more, same + equal, minus + less, lost + gone] += chance * rate
     return dict(found)
 
 
 def _side(reg: Registration, counts: Differences) -> Effect:
-    plus, same, minus = counts
-    return effect_side(reg, effect_interval(reg, [1.0] * plus + [0.0] * same + [-1.0] * minus))
+    plus, same, minus, lost = counts
+    return effect_side(reg, effect_interval(reg, [1.0] * plus + [0.0] * same + [-1.0] * minus, lost))

@@ -20,8 +20,9 @@ from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView, mean_score
 from dcpflow.planning import exact
 from dcpflow.protocol import intervals
+from dcpflow.protocol.feedback_effect import effect_interval
 from dcpflow.protocol.intervals import Interval
-from dcpflow.protocol.registration import ALPHA_TOTAL_CAP, FINITE_SET_EXACT, RHO_CAP
+from dcpflow.protocol.registration import ALPHA_TOTAL_CAP, FINITE_SET_EXACT, RHO_CAP, Registration
 from dcpflow.records import history
 from dcpflow.records.layout import Layout
 
@@ -377,17 +378,37 @@ def _alpha_adequacy(stored: Stored, outcome: Outcome) -> Curve:
 
 
 def _alpha_evidence(stored: Stored, outcome: Outcome) -> Curve:
-    found, reg = outcome.decision.gate3, outcome.reg
-    values = [r.difference for r in found.effect.pairs if r.difference is not None] if found and found.effect else []
+    reg = outcome.reg
+    edges = [edge for values, lost in _looked_at(outcome) for edge in _deciding(reg, values, lost)]
+    return _alpha(stored, outcome, "evidence", reg.alpha_evidence, edges)
+
+
+def _deciding(reg: Registration, values: Sequence[float], lost: int) -> Iterator[_Edge]:
+    """Where some differences begin to decide the effect as alpha grows."""
 
     def ends(alpha: float) -> Interval:
-        return intervals.interval(reg.feedback_interval_method, values, 1.0 - alpha)
+        return effect_interval(replace(reg, alpha_evidence=alpha), values, lost)
 
-    tests = (
-        lambda alpha: ends(alpha).lower - reg.delta_null >= reg.delta_evidence,
-        lambda alpha: ends(alpha).upper + reg.delta_null < reg.delta_evidence,
-    )
-    return _alpha(stored, outcome, "evidence", reg.alpha_evidence, [e for test in tests for e in _turning(test)])
+    yield from _turning(lambda alpha: ends(alpha).lower - reg.delta_null >= reg.delta_evidence)
+    yield from _turning(lambda alpha: ends(alpha).upper + reg.delta_null < reg.delta_evidence)
+
+
+def _effects(outcome: Outcome) -> list[Interval]:
+    """The effect's interval at each look."""
+    return [effect_interval(outcome.reg, values, lost) for values, lost in _looked_at(outcome)]
+
+
+def _looked_at(outcome: Outcome) -> Iterator[tuple[list[float], int]]:
+    """The differences by each registered look that was reached, and by the last pair, with the number of lost pairs.
+
+    At a threshold by which an earlier look would have decided, the later pairs are too many.
+    """
+    found = outcome.decision.gate3
+    if found and found.effect:
+        rows = found.effect.pairs
+        for end in sorted({len(rows), *(look for look in outcome.reg.feedback_looks if look < len(rows))}):
+            values = [row.difference for row in rows[:end] if row.difference is not None]
+            yield values, end - len(values)
 
 
 def _alpha_sham(stored: Stored, outcome: Outcome) -> Curve:
@@ -426,11 +447,10 @@ def _alpha(stored: Stored, outcome: Outcome, name: str, registered: float, edges
 
 
 def _delta_evidence(stored: Stored, outcome: Outcome) -> Curve:
-    reg, found = outcome.reg, outcome.decision.gate3
+    reg = outcome.reg
     edges = []
-    if found and found.effect:
-        ends = found.effect.difference
-        edges = [_Edge(ends.lower - reg.delta_null, upper=False), _Edge(ends.upper + reg.delta_null, upper=False)]
+    for ends in _effects(outcome):
+        edges += [_Edge(ends.lower - reg.delta_null, upper=False), _Edge(ends.upper + reg.delta_null, upper=False)]
     remark = "at least twice delta_sham (R12)"
     span = (2 * reg.delta_null, max(1.0, 2 * reg.delta_null), "[]")
     return _curve(
@@ -441,8 +461,7 @@ def _delta_evidence(stored: Stored, outcome: Outcome) -> Curve:
 def _delta_sham(stored: Stored, outcome: Outcome) -> Curve:
     reg, found = outcome.reg, outcome.decision.gate3
     edges: list[_Edge] = []
-    if found and found.effect:
-        ends = found.effect.difference
+    for ends in _effects(outcome):
         edges += [_Edge(ends.lower - reg.delta_evidence, upper=False), _Edge(reg.delta_evidence - ends.upper)]
     if found and found.null and found.null.difference:
         ends = found.null.difference

@@ -340,7 +340,7 @@ def _feedback(draws: Generator, setup: Setup, arms: tuple[Column, Column]) -> tu
     for first, last in pairwise((0, *reg.feedback_looks)):
         more, _, gone = _pairs(draws, last - first, 0, rates, arms)
         ends, lost = ends + more * going[:, None], lost + gone * going
-        going &= ~np.array([decided(tuple(row)) for row in ends.tolist()])
+        going &= ~np.array([decided(tuple(row), gone) for row, gone in zip(ends.tolist(), lost.tolist(), strict=True)])
     return ends, np.zeros_like(lost), lost
 
 
@@ -356,14 +356,14 @@ class _Decided:
         worth = {HIT: 1.0 if binary else mean(scores.claimed), MISS: 0.0 if binary else mean(scores.miss), FAILURE: 0.0}
         self._reg = setup.reg
         self._differences = [worth[first] - worth[second] for first, second in PAIR_ENDS]
-        self._known: dict[tuple[int, ...], bool] = {}
+        self._known: dict[tuple[tuple[int, ...], int], bool] = {}
 
-    def __call__(self, ends: tuple[int, ...]) -> bool:
-        if ends not in self._known:
+    def __call__(self, ends: tuple[int, ...], lost: int) -> bool:
+        if (ends, lost) not in self._known:
             values = [value for value, count in zip(self._differences, ends, strict=True) for _ in range(count)]
-            side = effect_side(self._reg, effect_interval(self._reg, values))
-            self._known[ends] = side is not Effect.INCONCLUSIVE
-        return self._known[ends]
+            side = effect_side(self._reg, effect_interval(self._reg, values, lost))
+            self._known[ends, lost] = side is not Effect.INCONCLUSIVE
+        return self._known[ends, lost]
 
 
 def _pairs(

@@ -104,8 +104,11 @@ def _pairs(reg: Registration) -> Iterator[Caution]:
             enough = math.ceil(least * (n - 1) / room) + 1 if room > 0 else "any number of"
             yield Caution(key, n, f"the continuous interval cannot be narrow enough below {enough} pairs")
     if reg.replacement_policy == NO_REPLACEMENT:
-        advice = "one pair lost in transport leaves the Evidence verdict inconclusive"
-        yield Caution("max_feedback_replacements", reg.max_feedback_replacements, advice)
+        # beside looks a lost feedback pair is not missed
+        kind, lost = ("null", "null pair") if reg.feedback_looks else ("feedback", "pair")
+        key = f"max_{kind}_replacements"
+        advice = f"one {lost} lost in transport leaves the Evidence verdict inconclusive"
+        yield Caution(key, getattr(reg, key), advice)
 
 
 def _neutral(reg: Registration) -> Iterator[Caution]:

@@ -484,7 +484,7 @@ def _look_contradictions(config: Config) -> Iterator[_Finding]:
         yield Problem("thresholds.gate3.bet", _shown(bet), fault, "give both, or write null for both"), keys
     if design.pair_looks and design.pair_replacements:
         fault = (
-            "must be 0 with design.pair_looks: a lost pair is left out, and the next ones are looked at all the same"
+            "must be 0 with design.pair_looks: a lost pair widens the interval, and later ones are looked at as ever"
         )
         yield Problem("design.pair_replacements", _shown(design.pair_replacements), fault, "write 0"), ("design",)
     if design.pair_looks and config.claim.necessity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dcpflow.protocol.betting import betting_interval
 from dcpflow.protocol.faults import Fault
@@ -85,7 +85,7 @@ def evaluate_effect(
         for index, pair in enumerate(evidence.pairs)
     )
     values = [row.difference for row in rows if row.difference is not None]
-    difference = effect_interval(reg, values)
+    difference = effect_interval(reg, values, lost=len(rows) - len(values))
     unresolved = _unresolved(reg, rows, difference) if complete else len(ledger.terminal)
     terminal = [evidence.pairs[index] for index in ledger.terminal]
     rates = arm_rates(evidence.pairs, terminal, whole_pairs=True)
@@ -117,12 +117,24 @@ def paired_result(reg: Registration, pair: FeedbackPair, claimed: ScoredArtifact
     return analyse_pair(pair, utility)
 
 
-def effect_interval(reg: Registration, values: Sequence[float]) -> Interval:
-    """The interval of truthful minus neutral, of the registered method."""
+def effect_interval(reg: Registration, values: Sequence[float], lost: int = 0) -> Interval:
+    """The interval of truthful minus neutral, of the registered method.
+
+    Args:
+        reg: The registration.
+        values: The differences of the analysed pairs.
+        lost: Pairs without a difference. Where the effect is looked at more than once, each counts as the least
+            difference for the lower end and as the largest for the upper one: whoever loses pairs, perhaps because of
+            what one arm came to, widens the interval and no more. A fixed number of pairs is missed by them instead.
+    """
     coverage = 1.0 - reg.alpha_evidence
-    if reg.feedback_interval_method == BETTING_SEQUENCE:
-        return betting_interval(values, coverage, reg.bet)
-    return interval(reg.feedback_interval_method, values, coverage)
+    if reg.feedback_interval_method != BETTING_SEQUENCE:
+        return interval(reg.feedback_interval_method, values, coverage)
+    found = betting_interval(values, coverage, reg.bet)
+    if not (lost and found.bounded):
+        return found
+    low, high = (betting_interval([*values, *[end] * lost], coverage, reg.bet) for end in (-1.0, 1.0))
+    return replace(found, lower=low.lower, upper=high.upper)
 
 
 def effect_side(reg: Registration, difference: Interval) -> Effect:
@@ -143,7 +155,7 @@ def _unresolved(reg: Registration, rows: tuple[PairResult, ...], difference: Int
     """G3.9, second half: unresolved pairs, and one more if the registered number of differences is missed.
 
     Where the effect is looked at more than once, it may end at a registered look that decides it, and at the last.
-    Pairs that were lost are then no differences: none of them was lost by what an agent did.
+    Pairs that were lost are then no differences, and widen the interval.
     """
     unresolved = sum(row.status is PairStatus.UNRESOLVED for row in rows)
     if not reg.feedback_looks:

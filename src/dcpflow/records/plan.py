@@ -96,6 +96,16 @@ def looks(design: Mapping[str, Any], stage: str) -> list[range]:
     return [range(first + 1, last + 1) for first, last in pairwise([0, *ends])]
 
 
+def looks_bind(design: Mapping[str, Any], stage: str) -> bool:
+    """Whether registered looks are two or more, rise, and end at all slots of the stage, so that none is left out.
+
+    A configuration with others is refused where it is loaded; a registration may have been written by hand.
+    """
+    ends = design[LOOKS[stage]]
+    rising = all(one < other for one, other in pairwise([0, *ends]))
+    return len(ends) > 1 and rising and ends[-1] == slots(stage, design)
+
+
 def look_phase(stage: str, look: int) -> str:
     """The phase in which a look is scored, where several are registered; ``look`` counts from 1."""
     return f"{stage}-{look}"
@@ -137,6 +147,12 @@ def stratum_of(place: str) -> str:
 def stage_of(place: str) -> str:
     """The stage, of a stratum or of the audit itself."""
     return place.partition("/")[0]
+
+
+def look_place(stage: str, design: Mapping[str, Any], look: int) -> str:
+    """Where the receipts of a look lie, by its number; those of later looks have folders of their own."""
+    own = place(stage, design["stratum"] if stage == CHALLENGERS else "")
+    return f"{own}/look-{look}" if look > 1 else own
 
 
 def slots(stage: str, design: Mapping[str, Any]) -> int:

@@ -67,6 +67,18 @@ def write(path: Path, contract: str, records: Iterable[bytes], note: Mapping[str
     stagefile.write(path, SCHEMA, {"contract": contract, "episodes": episodes, **note})
 
 
+def remove_others(path: Path) -> None:
+    """Remove the receipts beside one that answer for some of its slots too: of batches of another size.
+
+    Of a later look they may say otherwise whether its episodes were started.
+    """
+    own = slots_of(path.name)
+    for other in path.parent.glob("b*.json"):
+        slots = slots_of(other.name)
+        if own and slots and other != path and slots[0] <= own[1] and own[0] <= slots[1]:
+            other.unlink(missing_ok=True)
+
+
 def read(path: Path, contract: str) -> list[Receipt]:
     """The lines of a receipt.
 

@@ -37,6 +37,7 @@ def run_slots(
         job = job.of(stratum)
     job, seal = _sealed_before(job, stage)
     if after is not None:
+        receipts.remove_others(output)
         look = looks.read(after, job.contract.digest)
         seal = look["scores"]
         if look["ended"]:

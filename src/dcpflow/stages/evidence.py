@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from dcpflow.evidence import folder
+from dcpflow.evidence import folder, gates, looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import plan, public
 from dcpflow.records.draws import Draws
-from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
+from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.stages import replay
 from dcpflow.stages.facts import episode_facts
 from dcpflow.stages.laboratory import Job
@@ -57,7 +56,7 @@ def _of_contract(
     of_audit = AuditFacts(
         commitments={name: value == seal.get(name) for name, value in sealed.items()},
         scoring_order={phase: _drawn_order(job.draws, phase, seen) for phase in seen.scores},
-        unlisted=_unlisted(job, seen),
+        unlisted=unlisted(job.store, seen, _not_reached(seen, of_episodes)),
         target_runs=sum(1 for _ in job.layout.store.glob("*/target/*/*/*/holder-1.json")),
     )
     return of_episodes, of_audit
@@ -69,22 +68,30 @@ def _drawn_order(draws: Draws, phase: str, seen: AuditView) -> bool:
     return [rows[index].position for index in order] == list(range(1, len(rows) + 1))
 
 
-def _unlisted(job: Job, seen: AuditView) -> list[str]:
+def unlisted(store: EpisodeStore, seen: AuditView, not_reached: Collection[tuple[str, int]]) -> list[str]:
     """Started attempts of registered slots that no receipt lists, and registered slots without an episode.
 
-    Slots of later looks may have none: whether they had to follows from the thresholds, when it is decided.
+    Slots of later looks may have none: whether they had to follows from the thresholds, when it is decided. What stands
+    there of an earlier registration, by whose thresholds they were started, or was only begun, is outside of the ledger
+    as long as nothing is listed there.
+
+    Args:
+        store: the episodes of the contract.
+        seen: the evidence.
+        not_reached: stage and slot of those looks before which an earlier one was the end.
     """
     design = seen.registered.config("design")
     listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
+    recorded = {key for key, _ in listed}
     found = []
-    for path in sorted(job.store.root.glob("*/*/*/*")):
+    for path in sorted(store.root.glob("*/*/*/*")):
         kind, slot, arm, attempt = path.parts[-4:]
         key = EpisodeKey(kind, int(slot), arm)
         if kind not in plan.STAGES or key.slot > plan.slots(kind, design) or (key, int(attempt)) in listed:
             continue
-        if not (_in_a_later_look(key, design) and _of_another_registration(job, seen, key, int(attempt))):
+        left_out = key not in recorded and (key.stage, key.slot) in not_reached
+        if not (left_out and _of_another_run(store, seen, key, int(attempt))):
             found.append(f"{key}, attempt {attempt}")
-    recorded = {key for key, _ in listed}
     phases = plan.phases(design)
     for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
@@ -94,14 +101,23 @@ def _unlisted(job: Job, seen: AuditView) -> list[str]:
     return found
 
 
-def _in_a_later_look(key: EpisodeKey, design: Mapping[str, Any]) -> bool:
-    return key.stage in plan.LOOKS and key.slot not in plan.looks(design, key.stage)[0]
+def _not_reached(seen: AuditView, of_episodes: Mapping[str, Mapping[str, bool]]) -> set[tuple[str, int]]:
+    """Stage and slot of what did not have to be started, since an earlier look was the end."""
+    reg = gates.registration(folder.config_of(seen.registered), seen.registered.contract, seen.checkpoint)
+    return {
+        (stage, slot)
+        for stage in plan.LOOKS
+        if seen.of(stage)
+        for look in looks.taken(stage, seen, of_episodes, reg)
+        if not look.reached
+        for slot in look.slots
+    }
 
 
-def _of_another_registration(job: Job, seen: AuditView, key: EpisodeKey, attempt: int) -> bool:
-    """Whether it was run under an amended registration, by whose thresholds the look before was not the end."""
-    data = job.store.committed(key, attempt)
+def _of_another_run(store: EpisodeStore, seen: AuditView, key: EpisodeKey, attempt: int) -> bool:
+    """Whether an attempt was never committed, or under another registration than the one in force."""
+    data = store.committed(key, attempt)
     if data is None:
-        return False
+        return True
     record = EpisodeRecord.from_bytes(data, f"the record of {key}")
     return record.registration != seen.registered.digest

@@ -15,8 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision
-from dcpflow.records import history, journal, plan, receipts, registration, stagefile
+from dcpflow.protocol.registration import LINEAGE_EMPTY
+from dcpflow.records import checkpoint, history, journal, plan, receipts, registration, stagefile
 from dcpflow.records.calls import Prices, call_of
 from dcpflow.records.draws import Nonce
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -259,5 +261,16 @@ def _exploratory(layout: Layout, past: Sequence[history.Entry], parts: Parts) ->
     begun = any(layout.store.glob("*/*/*/*/*/holder-*.json"))
     changes = history.changes(history.since_the_first_episode(past)[0].parts, parts) if past and begun else ()
     statuses: dict[str, Any] = {"core": {}, "evidence": {}}
-    decision.mark_exploratory(statuses, list(changes))
+    decision.mark_exploratory(statuses, list(changes), _scope(layout, parts))
     return {name: bool(status["exploratory"]) for name, status in statuses.items()}
+
+
+def _scope(layout: Layout, parts: Parts) -> str:
+    """Scope of the checkpoint, as :func:`decision.mark_exploratory` takes it; while there is none, the one by which
+    more is exploratory."""
+    if parts["claim"]["config"]["grade"] != "evidence":
+        return ""
+    try:
+        return str(checkpoint.read(layout, registration.contract_digest(parts))[0]["scope"])
+    except EvidenceError:
+        return LINEAGE_EMPTY

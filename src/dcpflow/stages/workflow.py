@@ -160,9 +160,10 @@ class Workflow:
         return self._batches(self.folder(stage), stage, range(1, self.count(stage) + 1))
 
     def look_receipts(self, stage: str, look: int) -> list[str]:
-        """The receipts of one look, by its number; those of later looks lie in folders of their own."""
-        folder = self.folder(stage) + (f"/look-{look}" if look > 1 else "")
-        return self._batches(folder, stage, plan.looks(self.parts["design"], stage)[look - 1])
+        """The receipts of one look, by its number."""
+        design = self.parts["design"]
+        folder = f"{self.results}/{plan.look_place(stage, design, look)}"
+        return self._batches(folder, stage, plan.looks(design, stage)[look - 1])
 
     def _batches(self, folder: str, stage: str, slots: range) -> list[str]:
         size, last = self.batch_size(stage), slots.stop - 1

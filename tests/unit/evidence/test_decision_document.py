@@ -262,8 +262,13 @@ def test_a_neutral_branch_that_recovers_refutes_even_in_a_pair_that_was_replaced
 )
 def test_an_amended_key_marks_the_statuses_that_rest_on_it(keys: list[str], core: bool, evidence: bool) -> None:
     found = {"core": {"exploratory": False}, "evidence": {"exploratory": False}}
-    decision.mark_exploratory(found, [{"key": key, "old": 1, "new": 2} for key in keys])
-    assert (found["core"]["exploratory"], found["evidence"]["exploratory"]) == (core, evidence)
+    changes = [{"key": key, "old": 1, "new": 2} for key in keys]
+    for scope in ("", "lineage_prefix"):
+        decision.mark_exploratory(found, changes, scope)
+        assert (found["core"]["exploratory"], found["evidence"]["exploratory"]) == (core, evidence)
+    # where neutral branches are challengers, what decides on their number touches Core
+    decision.mark_exploratory(found, changes, "lineage_empty")
+    assert (found["core"]["exploratory"], found["evidence"]["exploratory"]) == (evidence, evidence)
 
 
 # --- on the screen -----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from dcpflow.evidence import decision, folder, gates, looks
+from dcpflow.planning import sensitivity
+from dcpflow.planning.sensitivity import Stored
 from dcpflow.records import plan
 from dcpflow.records.canonical import digest
 from unit.evidence.conftest import Case, Chosen
@@ -143,6 +145,49 @@ def test_an_undecided_challenger_ends_nothing(through: Case, at: Callable[..., C
     assert unresolved.outcome.decision.core.status == "inconclusive"
 
 
+@pytest.mark.parametrize("ends", [(32, 64), (96,), (32, 128)])
+def test_looks_that_leave_registered_challengers_out_certify_nothing(
+    through: Case, convincing_core: Case, ends: tuple[int, ...]
+) -> None:
+    """Such looks are refused where a configuration is read; a registration may be written by hand."""
+    bent = without(staged(convincing_core, ends), after(ends[-1]))
+    check = bent.checks["looks_in_order"]
+    assert (check.result, "do not rise to all 96 challengers" in check.reason) == ("fail", True)
+    core = bent.outcome.decision.core
+    assert (core.status, core.inconclusive_class) == ("inconclusive", "audit_incomplete")
+
+
+def test_looks_bind_where_they_rise_to_all_slots() -> None:
+    ends = ([32, 64, 96], [64, 32, 96], [32, 32, 96], [0, 96], [96], [32, 95])
+    assert [plan.looks_bind({"challengers": 96, "gate2_looks": one}, "challengers") for one in ends] == [
+        True, False, False, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "alike"),
+    [
+        ([32, 64, 96], [32, 64, 96], True),
+        ([32, 96], [32, 128], True),
+        ([32, 96], [32, 96, 128], True),
+        (None, None, True),
+        ([32, 96], [32, 64, 96], False),  # the second look would be read without slots 65 to 96
+        ([32, 96], [48, 96], False),
+        ([32, 64, 96], [32, 96], False),
+        ([32, 96], [32, 64], False),
+        (None, [32, 96], False),
+        ([32, 96], None, False),
+    ],
+)
+def test_a_decision_is_reached_again_where_its_looks_still_hold_what_they_held(
+    first: list[int] | None, now: list[int] | None, alike: bool
+) -> None:
+    def design(ends: list[int] | None) -> dict[str, object]:
+        return {"challengers": ends[-1] if ends else 96, "gate2_looks": ends, "pairs": 30}
+
+    assert looks.alike(design(first), design(now)) is alike
+
+
 # --- pairs -------------------------------------------------------------------------------------------------
 
 
@@ -178,11 +223,36 @@ def test_pairs_that_go_on_after_that_or_stop_before_are_named(paired: Case, deci
     between = without(decided, within("pairs", range(23, 26)))
     assert between.checks["pair_looks_in_order"].result == "fail"
     for case in (paired, early, between):
-        core, evidence = case.outcome.decision.core, case.outcome.decision.evidence
-        assert (core.status, evidence.status) == ("certified", "inconclusive")
+        # from an empty checkpoint neutral branches are challengers, and one that recovered may be gone
+        core = case.outcome.decision.core
+        assert (core.status, core.rule) == ("inconclusive", "V14")
+        other = case.with_view(checkpoint={**case.view.checkpoint, "scope": "lineage_prefix"}).outcome.decision
+        assert (other.core.status, other.evidence.status) == ("certified", "inconclusive")
+
+
+def test_a_neutral_recovery_that_is_deleted_keeps_core_from_a_certificate(paired: Case) -> None:
+    """Whoever deletes store and receipts of the pairs of a look leaves nothing that names them but the look itself."""
+    refuted = paired.with_hit(lambda e: e.key.slot == 17 and e.key.arm == "neutral").outcome.decision.core
+    assert (refuted.status, refuted.rule) == ("refuted", "V12")
+    hidden = without(paired, within("pairs", range(16, 31)))
+    assert (hidden.outcome.decision.core.status, hidden.outcome.decision.core.rule) == ("inconclusive", "V14")
+
+
+def test_thresholds_at_which_an_earlier_look_would_have_decided_are_flips_too(decided: Case) -> None:
+    """After 25 pairs that all say the same the lower end lies at .584, after 15 at .360: less delta_sham."""
+    case = decided.with_config("thresholds", gate3={"delta_sham": 0.1})
+    found = sensitivity.describe(Stored(case.view, case.facts, case.episode_facts, case.registrations))
+    assert (found.core, found.evidence) == ("certified", "certified")
+    curves = {curve.name: curve for curve in found.curves}
+    assert curves["delta_evidence"].flips == pytest.approx((0.260, 0.484), abs=5e-4)
+    # below, pairs were started that were too many; above, more had to be
+    assert [one.core for one in curves["delta_evidence"].segments] == ["inconclusive", "certified", "inconclusive"]
+    # (1 - b + b / m)^n = 2 / alpha at the margin's m
+    m = (1 + 0.34 + 0.1) / 2
+    assert curves["alpha.evidence"].flips == pytest.approx((2 / (0.1 + 0.9 / m) ** 25,))
 
 
 def test_a_pair_that_began_before_the_scores_of_the_look_before_is_named(decided: Case) -> None:
     case = decided.with_record_fields(within("pairs", range(20, 21)), prior_seal=decided.view.checkpoint["digest"])
     assert "does not name what its look had to follow" in case.checks["pair_looks_in_order"].reason
-    assert case.outcome.decision.evidence.status == "inconclusive"
+    assert case.outcome.decision.core.status == "inconclusive"

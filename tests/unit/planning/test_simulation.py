@@ -16,6 +16,7 @@ from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.pair_looks import ended
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
 from dcpflow.planning.synthetic import Counts, Synthesis
+from dcpflow.protocol.betting import betting_interval
 from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
 from dcpflow.protocol.registration import BETTING_SEQUENCE
@@ -296,11 +297,18 @@ def test_pairs_may_end_at_a_look_that_decides_and_at_the_last(
     assert (found.core.status, found.evidence.status) == ("certified", status)
 
 
-def test_a_lost_pair_is_left_out_of_a_sequence(looked: Setup) -> None:
-    found = decided(looked, replace(GOOD, pairs=ends(hit_miss=24), pairs_lost=1))
-    assert found.evidence.status == "certified"
-    assert found.gate3 is not None and found.gate3.effect is not None
-    assert (found.gate3.effect.analysed, found.gate3.effect.excluded) == (24, 1)
+def test_a_lost_pair_widens_a_sequence_to_both_sides(looked: Setup) -> None:
+    """Without the lost ones 21 suffice; which of them were lost, somebody may have chosen."""
+    for lost, status in ((0, "certified"), (1, "inconclusive"), (3, "inconclusive")):
+        found = decided(looked, replace(GOOD, pairs=ends(hit_miss=30 - lost), pairs_lost=lost))
+        assert found.evidence.status == status
+        assert found.gate3 is not None and found.gate3.effect is not None
+        effect = found.gate3.effect
+        assert (effect.analysed, effect.excluded) == (30 - lost, lost)
+        values = [1.0] * (30 - lost)
+        coverage = 1.0 - looked.reg.alpha_evidence
+        assert effect.difference.lower == betting_interval([*values, *[-1.0] * lost], coverage, 0.9).lower
+        assert effect.difference.upper == betting_interval([*values, *[1.0] * lost], coverage, 0.9).upper
 
 
 def test_neutral_branches_of_an_open_number_bound_nothing(looked: Setup) -> None:

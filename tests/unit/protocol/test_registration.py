@@ -175,6 +175,9 @@ def test_numbers_that_cannot_certify_are_warned_about() -> None:
     assert "1561" in warned(delta_null=0.02)["null_pairs"]
     assert "null_pairs" not in warned(delta_null=0.02, null_pairs=1561)
     assert "max_feedback_replacements" in warned()
+    looked = warned(feedback_looks=(15, 30), bet=0.9, feedback_interval_method="betting_sequence", feedback_pairs=30)
+    assert "one null pair lost in transport" in looked["max_null_replacements"]
+    assert "max_feedback_replacements" not in looked, "a lost pair is not missed beside looks"
 
 
 def test_an_inadmissible_registration_is_not_also_warned_about() -> None:

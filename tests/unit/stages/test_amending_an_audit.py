@@ -12,7 +12,7 @@ import pytest
 
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import folder
-from dcpflow.records import history, stagefile
+from dcpflow.records import canonical, history, looks, receipts, stagefile
 from dcpflow.records.draws import Nonce
 from dcpflow.stages import seal
 from dcpflow.stages.verify import verify
@@ -53,10 +53,10 @@ def test_a_threshold_edit_decides_again_and_runs_nothing_again(audit_copy: Audit
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-def test_an_edit_of_gate_3_leaves_core_confirmatory(audit_copy: Audit) -> None:
+def test_an_edit_of_gate_3_touches_core_where_neutral_branches_are_challengers(audit_copy: Audit) -> None:
     amended = decision(amend(audit_copy, thresholds={"gate3": {"delta_evidence": 0.4}}))
-    assert not amended["core"]["exploratory"]
-    assert amended["evidence"]["exploratory"]
+    assert amended["gate3"]["checkpoint_scope"] == "lineage_empty"
+    assert amended["core"]["exploratory"] and amended["evidence"]["exploratory"]
 
 
 def test_returning_to_the_first_registration_gives_back_its_decision_byte_for_byte(audit_copy: Audit) -> None:
@@ -70,6 +70,28 @@ def test_returning_to_the_first_registration_gives_back_its_decision_byte_for_by
     assert history.kept_decision(layout, history.entries(layout)[0]) == first
     assert folder.verify(layout).to_bytes() == first
     verify(back.job)
+
+
+@pytest.mark.parametrize(("batch", "ended"), [(24, True), (3, True), (24, False)])
+def test_receipts_that_amended_looks_have_replaced_are_not_read(audit_copy: Audit, batch: int, ended: bool) -> None:
+    """The same six challengers at one look, in two looks of two batches, and in two looks of other batches."""
+    layout = audit_copy.job.layout
+
+    def read_again(amended: Audit, ended: bool) -> None:
+        looks.write(layout.look("challengers-1"), amended.job.contract.digest, canonical.digest(b"scores"), ended)
+        amended.register()
+        for number in (1, 2):
+            amended.run_look(amended.job, "challengers", number)
+        found = [path for path in folder.receipts(layout) if path.is_relative_to(layout.root / "challengers")]
+        assert found == sorted(Path(path) for path in amended.workflow.receipts("challengers"))
+        started = sum(len(receipts.read(path, amended.job.contract.digest)) for path in found)
+        assert started == (2 if ended else 6)
+
+    with_looks = audit_copy.with_settings(design={"gate2_looks": [2, 6]})
+    read_again(with_looks.with_settings(execution={"episodes_per_job": 2}), not ended)
+    read_again(with_looks.with_settings(execution={"episodes_per_job": batch}), ended)
+    audit_copy.register()
+    assert folder.verify(layout).to_bytes() == layout.decision.read_bytes()
 
 
 def test_two_amendments_are_listed_one_by_one(audit_copy: Audit) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical
+from dcpflow.records import canonical, checkpoint, stagefile
 from dcpflow.records.calls import Call, Prices
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeStore
 from dcpflow.records.layout import Layout
@@ -99,6 +99,16 @@ def test_an_edited_threshold_changes_a_key_and_runs_no_episode(audit_copy: Audit
     assert "none: no agent is started" in text
     assert "costs       nothing: no model is asked" in text
     assert "Core: exploratory, no longer confirmatory" in text
+
+
+def test_a_threshold_of_gate_3_touches_core_where_neutral_branches_are_challengers(audit_copy: Audit) -> None:
+    edited = audit_copy.with_settings(thresholds={"gate3": {"delta_evidence": 0.4}})
+    for scope, core in (("lineage_empty", True), ("lineage_prefix", False)):
+        layout = audit_copy.job.layout
+        body, _ = checkpoint.read(layout, audit_copy.job.contract.digest)
+        stagefile.write(layout.checkpoint, checkpoint.SCHEMA, {**body, "scope": scope})
+        found = rerun.describe(edited.workflow, jobs(edited, "register", "decide"))
+        assert found.exploratory == {"core": core, "evidence": True}
 
 
 def test_only_episodes_that_do_not_stand_are_counted(audit_copy: Audit) -> None:
