@@ -51,8 +51,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     found |= {f"task/public/{name}": data for name, data in material.items()}
-    found |= _receipts(seen)
-    for name, part in seen.strata.items():
+    for part in parts:
         found |= _receipts(part)
     return found
 
