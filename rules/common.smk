@@ -36,8 +36,9 @@ PYTHON = AUDIT.shell([sys.executable])
 JOB = AUDIT.shell(AUDIT.job_arguments)
 # artifacts that one scoring job takes at a time; the phases are scored beside each other
 SCORING_THREADS = 8
-if not (workflow.non_local_exec or workflow.remote_exec):
-    SCORING_THREADS = max(1, min(SCORING_THREADS, workflow.cores // 2))
+if workflow.resource_settings.cores and not workflow.remote_exec:
+    # of a machine of one's own; of a cluster no number is told
+    SCORING_THREADS = max(1, min(SCORING_THREADS, workflow.resource_settings.cores // 2))
 # What more follows from is done first: the pairs have a checkpoint, their replacements and the longest scoring.
 SOONEST, SOON, LATER = 3, 2, 1
 CONTRACT = f"{RESULTS}/registration/contract.json"
