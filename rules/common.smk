@@ -38,7 +38,9 @@ JOB = AUDIT.shell(AUDIT.job_arguments)
 SCORING_THREADS = 8
 if workflow.resource_settings.cores and not workflow.remote_exec:
     # of a machine of one's own; of a cluster no number is told
-    SCORING_THREADS = max(1, min(SCORING_THREADS, workflow.resource_settings.cores // 2))
+    SCORING_THREADS = max(
+        1, min(SCORING_THREADS, workflow.resource_settings.cores // 2)
+    )
 # What more follows from is done first: the pairs have a checkpoint, their replacements and the longest scoring.
 SOONEST, SOON, LATER = 3, 2, 1
 CONTRACT = f"{RESULTS}/registration/contract.json"
