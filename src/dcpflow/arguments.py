@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
 
 
-def job_parser(**options: bool) -> argparse.ArgumentParser:
+def job_parser() -> argparse.ArgumentParser:
     """A parser for what every job is told: the results folder, the nonce, public randomness, data."""
-    parser = argparse.ArgumentParser(**options)  # type: ignore[arg-type]
+    parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=Path, required=True, help="the results folder")
     parser.add_argument("--nonce-file", type=Path, required=True, help="the file of the sealed nonce")
     parser.add_argument("--public-randomness", default="", help="given by an auditor or a beacon after registration")

@@ -539,8 +539,9 @@ def _data_fetch(options: argparse.Namespace) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import costs, plan, plan_page, plan_text  # noqa: PLC0415
+    from dcpflow.planning import costs, plan, plan_text  # noqa: PLC0415
     from dcpflow.planning.fragment import fragment, settings  # noqa: PLC0415
+    from dcpflow.stages import plan_page  # noqa: PLC0415
 
     given = {key: getattr(options, name) for name, key in PLANNED.items()}
     given |= {"claim.grade": options.grade, "claim.necessity": options.necessity}
@@ -583,7 +584,8 @@ def _rates(options: argparse.Namespace) -> Rates:
 
 
 def _sensitivity(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import sensitivity, sensitivity_page, sensitivity_text  # noqa: PLC0415
+    from dcpflow.planning import sensitivity, sensitivity_text  # noqa: PLC0415
+    from dcpflow.stages import sensitivity_page  # noqa: PLC0415
 
     results = options.results or Path(_audit(options).results)
     stored = sensitivity.read(results)
@@ -595,15 +597,8 @@ def _sensitivity(options: argparse.Namespace) -> int | None:
 
 
 def _simulate(options: argparse.Namespace) -> int | None:
-    from dcpflow.planning import (  # noqa: PLC0415
-        cheats,
-        cheats_page,
-        cheats_text,
-        simulation,
-        simulation_page,
-        simulation_text,
-        stand_in,
-    )
+    from dcpflow.planning import cheats, cheats_text, simulation, simulation_text, stand_in  # noqa: PLC0415
+    from dcpflow.stages import cheats_page, simulation_page  # noqa: PLC0415
 
     config = _audit(options).config
     if options.cheats:

@@ -44,7 +44,9 @@ FAKE = """\
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An apptainer that isolates nothing: it notes what it is asked for and starts the command outside."""
     path = tmp_path / "apptainer"
-    path.write_text(textwrap.dedent(FAKE).format(interpreter=sys.executable, log=str(tmp_path / "log")))
+    # not the environment's link, which may lie in a folder with a blank in its name
+    interpreter = os.path.realpath(sys.executable)
+    path.write_text(textwrap.dedent(FAKE).format(interpreter=interpreter, log=str(tmp_path / "log")))
     path.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     return path

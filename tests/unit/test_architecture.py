@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evidence": {"records", "protocol"},
     "bundles": {"evidence", "records", "protocol"},
     "report": {"evidence", "records", "protocol"},
-    "planning": {"report", "evidence", "records", "protocol"},
+    "planning": {"evidence", "records", "protocol"},
     "stages": BELOW_STAGES,
     "arguments": {"stages"},
     "cli": {"arguments", "stages", "bundles", "report", "planning"},

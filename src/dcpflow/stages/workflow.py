@@ -110,7 +110,7 @@ class Workflow:
 
     def folder(self, stage: str) -> str:
         """Where a stage's receipts lie."""
-        return f"{self.results}/{plan.place(stage, self.config.design.stratum if stage == 'challengers' else '')}"
+        return f"{self.results}/{plan.look_place(stage, self.parts['design'], 1)}"
 
     def count(self, stage: str) -> int:
         """How many slots of the stage are registered."""

@@ -9,12 +9,13 @@ from tests.unit.planning.conftest import GOOD
 from tests.unit.planning.test_simulation import agrees
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import cheats, cheats_page, cheats_text, moves, simulation, stand_in
+from dcpflow.planning import cheats, cheats_text, moves, simulation, stand_in
 from dcpflow.planning.cheats import NOT_DETECTABLE, Noticed
 from dcpflow.planning.plan import altered
 from dcpflow.planning.simulation import Truth
 from dcpflow.planning.stand_in import StandIn
 from dcpflow.protocol.model import Status
+from dcpflow.stages import cheats_page
 
 if TYPE_CHECKING:
     from dcpflow.planning.simulation import Setup

@@ -15,7 +15,7 @@ import yaml
 from tests.conftest import ROOT
 
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.planning import costs, exact, looks, plan_page, plan_text
+from dcpflow.planning import costs, exact, looks, plan_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.fragment import fragment, settings
 from dcpflow.planning.pair_looks import ended
@@ -26,7 +26,7 @@ from dcpflow.protocol.intervals import paired_binary_exact, success_lower_bound
 from dcpflow.protocol.registered import to_registration
 from dcpflow.protocol.registration import registration_violations
 from dcpflow.report.sheet import render
-from dcpflow.stages import configuration
+from dcpflow.stages import configuration, plan_page
 
 if TYPE_CHECKING:
     from tests.conftest import Audit

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
-from dcpflow.planning import sensitivity, sensitivity_page, sensitivity_text, stand_in
+from dcpflow.planning import sensitivity, sensitivity_text, stand_in
 from dcpflow.planning.sensitivity import Curve, Segment, Sensitivity, Stored
 from dcpflow.planning.stand_in import StandIn
 from dcpflow.planning.synthetic import Counts
 from dcpflow.report.curves import Steps
+from dcpflow.stages import sensitivity_page
 
 if TYPE_CHECKING:
     from tests.conftest import Audit

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.planning.conftest import GOOD, ends
 
 from dcpflow.errors import UsageError
-from dcpflow.planning import exact, looks, simulation, simulation_page, simulation_text
+from dcpflow.planning import exact, looks, simulation, simulation_text
 from dcpflow.planning.endings import Rates, endings
 from dcpflow.planning.pair_looks import ended
 from dcpflow.planning.simulation import Setup, Simulated, Truth, no_challenger_recovers, simulate
@@ -21,6 +21,7 @@ from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.intervals import success_lower_bound, success_upper_bound
 from dcpflow.protocol.registration import BETTING_SEQUENCE
 from dcpflow.report.sheet import render
+from dcpflow.stages import simulation_page
 
 MIXED = Rates(0.002, 0.97, 0.95, 0.02, 0.99, 0.98, failure=0.03, loss=0.01)
 
