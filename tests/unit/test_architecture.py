@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(dcpflow.__file__).parent
 BELOW_STAGES = {"protocol", "records", "tasks", "agents", "episodes", "scoring", "evidence", "bundles", "report"}
-BELOW_STAGES |= {"planning"}
+BELOW_STAGES |= {"planning", "authority"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "protocol": set(),
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bundles": {"evidence", "records", "protocol"},
     "report": {"evidence", "records", "protocol"},
     "planning": {"evidence", "records", "protocol"},
+    "authority": {"records", "protocol"},
     "stages": BELOW_STAGES,
     "arguments": {"stages"},
     "cli": {"arguments", "stages", "bundles", "report", "planning"},
@@ -106,7 +107,8 @@ def test_protocol_is_pure() -> None:
         ("dcpflow.stages.evidence", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
         ("dcpflow.stages.decide", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
         ("dcpflow.stages.decide", {"jinja2"}),
-        ("dcpflow.stages.workflow", {"jinja2"}),
+        ("dcpflow.stages.workflow", {"jinja2", "cryptography"}),
+        ("dcpflow.stages.registering", {"cryptography"}),
         ("dcpflow.stages.report", {"numpy", "scipy", "pandas", "pydantic", "snakemake"}),
     ],
 )
