@@ -143,7 +143,7 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         recorded=account.recorded(replayed),
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
-        public_randomness=replayed.evidence.view.target.record.draw["public_randomness"],
+        public_randomness=replayed.evidence.view.public_randomness,
     )
 
 

@@ -44,7 +44,7 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
     checkpoint_scope: str,
     verifier_flaw: bool,
 ) -> Verdict:
-    """Apply V1 to V16; the first match wins.
+    """Apply V1 to V16; the first match wins. Beyond the reference a retrospective audit ends at V17 behind V11.
 
     Args:
         reg: The registration.
@@ -68,7 +68,8 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
     if gate1 is None:
         return _inconclusive(AUDIT, "V2", "Gate 1 could not be evaluated")
     early = _gate1_verdict(gate1)
-    if early is not None:
+    # what Gate 1 refutes by numbers may be the fault of what was rebuilt: looking back, a witness alone refutes
+    if early is not None and not (reg.retrospective and early.status is Status.REFUTED):
         return early
     # V10
     if verifier_flaw:
@@ -76,6 +77,9 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
     # V11
     if gate2 is not None and recovered:
         return _refuted("V11", f"a challenger recovered the outcome: {gate2.reason}")
+    # V17
+    if reg.retrospective:
+        return _inconclusive(AUDIT, "V17", _no_witness(early, gate2))
     # V12
     if gate3 is not None and neutral_witness:
         return _refuted("V12", f"a neutral branch is a challenger here: {gate3.neutral.reason}")
@@ -100,6 +104,13 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
         )
     # V16
     return Verdict(Status.CERTIFIED, None, "V16", gate2.reason)
+
+
+def _no_witness(early: Verdict | None, gate2: RecoveryResult | None) -> str:
+    """What V17 says: that it is a retrospective audit, and what was found besides."""
+    found = gate2.reason if gate2 else "Gate 2 could not be evaluated"
+    besides = f"; besides, {early.reason}" if early else ""
+    return f"a retrospective audit certifies nothing, and no witness refutes the claim (challengers: {found}){besides}"
 
 
 def _gate1_verdict(gate1: Gate1Result) -> Verdict | None:  # noqa: PLR0911  (one return for each rule)
