@@ -216,7 +216,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _core(decision: Decision) -> dict[str, Any]:
     """Core's verdict; where the challengers were not adequate, with what was missing."""
     core = _verdict(decision.core)
-    if core["rule"] == "V15" and decision.gate2 and decision.gate2.adequacy_faults:
+    if core["rule"] in {"V15", "V17"} and decision.gate2 and decision.gate2.adequacy_faults:
         core["reason"] += f" ({'; '.join(fault.detail for fault in decision.gate2.adequacy_faults)})"
     return core
 

@@ -110,7 +110,7 @@ def _no_witness(early: Verdict | None, gate2: RecoveryResult | None) -> str:
     """What V17 says: that it is a retrospective audit, and what was found besides."""
     found = gate2.reason if gate2 else "Gate 2 could not be evaluated"
     besides = f"; besides, {early.reason}" if early else ""
-    return f"a retrospective audit certifies nothing, and no witness refutes the claim (challengers: {found}){besides}"
+    return f"a retrospective audit certifies nothing, and no witness refutes the claim{besides}; challengers: {found}"
 
 
 def _gate1_verdict(gate1: Gate1Result) -> Verdict | None:  # noqa: PLR0911  (one return for each rule)
