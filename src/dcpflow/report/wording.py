@@ -121,8 +121,8 @@ def retrospective(decision: Mapping[str, Any]) -> list[str]:
         "outcome: one that does refutes the claim, and nothing certifies it.",
         f"Published: {bounded(found['published'], LONG)}",
         f"What could be known was {boundary}, by the auditor's word: {bounded(found['boundary'], LONG)}",
-        f"Known before, and given to all: background K {known['background']}, the first observations E0, and the public "
-        f"files: {public}.",
+        f"Known before, and given to all: background K {known['background']}, the first observations E0, and the "
+        f"public files: {public}.",
     ]
 
 
