@@ -19,7 +19,7 @@ from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
 from dcpflow.stages import spending
-from dcpflow.stages.claimed import read_artifact
+from dcpflow.stages.claimed import read_artifact, require_valid
 from dcpflow.tasks import load_task, task_sources
 
 OF_RECORDS: Final = frozenset(
@@ -298,9 +298,14 @@ class Workflow:
         """Open the task as the first job will, so that what it lacks is told before any job has started.
 
         Raises:
-            UsageError: there is no such task, it refuses its settings, or a library or its data are missing.
+            UsageError: there is no such task, it refuses its settings, a library or its data are missing, or it does
+                not accept the artifact that is looked back at.
         """
-        load_task(self.parts["task"], self.data_file).engine_identity()
+        task = load_task(self.parts["task"], self.data_file)
+        task.engine_identity()
+        if self.artifact is not None:
+            seed = self.parts["claim"]["retrospective"]["presentation"]
+            require_valid(task, self.artifact, seed, self.parts["limits"])
 
     @property
     def api(self) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from bundles.conftest import PUBLISHED, Change, Finished
 
+from bundles.conftest import PUBLISHED, Change, Finished
 from dcpflow import cli
 from dcpflow.bundles.index import Entry, Signed, index
 from dcpflow.evidence import tables

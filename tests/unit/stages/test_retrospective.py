@@ -254,6 +254,16 @@ def test_a_file_that_is_no_artifact_is_told_before_any_job(
         _ = made(new_audit, path).workflow.registered_sources
 
 
+def test_an_artifact_that_the_task_does_not_accept_is_told_before_any_job(looked_back: Audit, tmp_path: Path) -> None:
+    looked_back.workflow.require_task()
+    path = tmp_path / "artifact"
+    path.write_text('{"inputs": ["nobody"], "constant": 0}')
+    found = looked_back.settings["claim"]["retrospective"] | {"artifact_file": str(path)}
+    other = looked_back.with_settings(claim={"retrospective": found})
+    with pytest.raises(UsageError, match=r"the claimed artifact is invalid: .*nobody"):
+        other.workflow.require_task()
+
+
 def test_planning_says_what_it_cannot_say(looked_back: Audit) -> None:
     config = looked_back.workflow.config
     with pytest.raises(UsageError, match="certifies nothing"):
