@@ -42,7 +42,7 @@ rule freeze_contract:
     message:
         "freezing the contract: what an episode is"
     shell:
-        f"{PYTHON} scripts/freeze_contract.py {JOB} --config {{params.contract:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/freeze_contract.py {JOB} --config {{params.contract:q}}{AUDIT.artifact_option} > {{log:q}} 2>&1"
 
 
 rule register:

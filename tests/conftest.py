@@ -109,7 +109,8 @@ class Audit:
         seal.seal_task(self.results, self.section("task"), self.nonce_file, self.section("limits"), None)
 
     def freeze_contract(self) -> None:
-        registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})
+        sections = {name: self.section(name) for name in CONTRACT_PARTS}
+        registering.freeze_contract(self.results, sections, self.workflow.artifact_file)
 
     def register(self) -> None:
         strata = json.loads(self.workflow.registered_strata)
@@ -199,7 +200,8 @@ class Audit:
         self.register()
         self.run("target")
         self.freeze_packet()
-        self.select_checkpoint()
+        if "target" in self.workflow.stages:
+            self.select_checkpoint()
         job = self.job
         for stage in self.workflow.stages:
             if stage != "target":

@@ -65,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_plan_rerun)
 
+    _add_index(commands)
+
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
@@ -131,6 +133,21 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_verify)
+
+
+def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("index", help="verify many audits and list their claims; exit 1 where one fails")
+    command.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="results folders, bundles, folders of dcp-audit bundles, or folders in which these lie (bundles as *.dcp)",
+    )
+    command.add_argument("--parquet", type=Path, metavar="FILE", help="write the table for programs")
+    command.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet")
+    command.add_argument("--html", type=Path, metavar="FILE", help="write the table as a page")
+    command.set_defaults(run=_index)
 
 
 def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -406,6 +423,28 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         print(screen.render(found), file=sys.stdout if found.ok else sys.stderr)
     return 0 if found.ok else 1
+
+
+def _index(options: argparse.Namespace) -> int:
+    from dcpflow.bundles.index import index  # noqa: PLC0415
+    from dcpflow.report import sheet  # noqa: PLC0415
+    from dcpflow.stages import indexing  # noqa: PLC0415
+
+    rows = [indexing.row(entry) for entry in index(options.paths)]
+    try:
+        if options.parquet:
+            indexing.write_parquet(options.parquet, rows)
+        if options.csv:
+            indexing.write_csv(options.csv, rows)
+        if options.html:
+            sheet.write(options.html, indexing.page(rows))
+    except UsageError as error:
+        return _bad_usage(error)
+    written = [path for path in (options.parquet, options.csv, options.html) if path]
+    for path in written:
+        print(f"wrote {path}")
+    print(indexing.summary(rows) if written else indexing.render(rows))
+    return 0 if all(found["verified"] for found in rows) else 1
 
 
 def _bundle_export(options: argparse.Namespace) -> int | None:

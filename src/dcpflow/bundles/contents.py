@@ -66,6 +66,8 @@ def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
         for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
     } | {digest for episode in seen.episodes for digest in (episode.record.workspace, episode.record.calls) if digest}
     named |= {call.response for episode in seen.episodes for call in episode.calls if call.response}
+    if seen.registered.artifact:
+        named.add(seen.registered.artifact)
     named |= {digest for web in seen.packets.values() for digest in packet.members(web)}
     return {objects.path(digest) for digest in named} | {
         store.record_path(episode.key, episode.record.attempt) for episode in seen.episodes

@@ -85,6 +85,11 @@ def export(results: Path, out: Path) -> Interchanged:
             "the effect was looked at after several numbers of pairs, for which dcp-audit has no interval",
             "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
         )
+    if replayed.evidence.view.registered.artifact:
+        raise EvidenceError(
+            "the audit is retrospective, which a dcp-audit bundle cannot say: its verifier might certify the claim",
+            "Use dcpflow's own format: dcpflow bundle export RESULTS claim.dcp",
+        )
     past = history.entries(Layout(results))
     gone = strata.no_longer_shown(history.since_the_first_episode(past))
     left_out = tuple(dict.fromkeys((*document.get("strata", ()), *gone)))
@@ -159,7 +164,7 @@ def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, ga
         **attested,
         verifier_hash=canonical.digest_of({"sources": task["sources"], "engine": task["seal"]["engine"]}),
         p_hash=canonical.digest_of({"claimed": gate1.claimed.digest, "epsilon": reg.epsilon}),
-        lineage_manifest_hash=seen.target.digest,
+        lineage_manifest_hash=seen.claim_seal,
         claim_family_manifest_hash=canonical.digest_of(family),
         audit_slot_registry_entry_hash=canonical.digest_of(slot),
         human_assistance=claim["human_assistance"],

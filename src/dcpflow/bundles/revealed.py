@@ -170,7 +170,7 @@ def recompute(evidence: Evidence, secrets: Secrets) -> Recomputed:
     for facts in (evidence.facts, *evidence.facts.strata.values()):
         for name, holds in opened.items():
             _agree(f"whether {name} opens to {secrets.source}", facts.commitments.get(name), holds)
-    randomness = seen.target.record.draw["public_randomness"]
+    randomness = seen.public_randomness
     canaries = _recompute(seen, Draws(nonce, seen.registered.contract, randomness), evidence, evidence.facts, secrets)
     for name, part in seen.strata.items():
         draws = Draws(nonce, part.registered.contract, randomness)

@@ -182,7 +182,8 @@ _REGISTERED_STRATUM: Final = record(
     contract=DIGEST,
 )
 PARTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys(("claim", "limits", "isolation", "thresholds"), record(config=OBJECT)),
+    **dict.fromkeys(("limits", "isolation", "thresholds"), record(config=OBJECT)),
+    "claim": record(("artifact",), config=OBJECT, artifact=DIGEST),
     "design": record(("strata",), config=OBJECT, strata=named(_REGISTERED_STRATUM)),
     "information": record(("site",), config=OBJECT, site=mapped(DIGEST)),
     "task": record(config=OBJECT, seal=_SEAL_OF_TASK, sources=mapped(DIGEST)),
@@ -224,7 +225,7 @@ SCORES: Final = record(
     inputs=mapped(DIGEST),
     rows=listed(
         record(
-            role=word("candidate", "baseline", "known_solution"),
+            role=word("candidate", "baseline", "known_solution", "claimed"),
             stage=STAGE,
             slot=POSITION,
             arm=TEXT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ class Verification:
         provenance: what the evidence rests on.
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
+        document: the decision that was reached again; empty where none was, and for evidence that is not ours.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Verification:
     provenance: str = ""
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
@@ -143,7 +145,8 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         recorded=account.recorded(replayed),
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
-        public_randomness=replayed.evidence.view.target.record.draw["public_randomness"],
+        public_randomness=replayed.evidence.view.public_randomness,
+        document=document,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dcpflow.errors import EvidenceError
 from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
 PASS, FAIL, NOT_ASSESSED = "pass", "fail", "not_assessed"
+BOUNDARIES = {
+    "retrospective_prepub": "rebuilt as it was before the publication",
+    "retrospective_present": "rebuilt as it is today, the publication left out",
+}
 UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham"})
 REPORTED: frozenset[Stake] = frozenset()
 ADEQUACY: frozenset[Stake] = frozenset()
@@ -116,6 +121,11 @@ def _looked_at(stage: str) -> Applies:
     return lambda context: bool(context.view.registered.config("design").get(plan.LOOKS[stage]))
 
 
+def _has_target(context: Context) -> bool:
+    """Whether a target run belongs to the audit: a retrospective one has none."""
+    return context.view.target is not None
+
+
 def run(context: Context, only: Collection[str] = ()) -> tuple[Check, ...]:
     """Run every check that applies to the registered grade and design, in a fixed order.
 
@@ -162,30 +172,32 @@ def registration_frozen_first(context: Context) -> Finding:
 @_check("core", EVERY_HIT)
 def claim_frozen(context: Context) -> Finding:
     """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
-    look by way of the scores of the look before."""
-    challengers = context.view.of("challengers")
+    look by way of the scores of the look before. In a retrospective audit it holds that of the artifact itself."""
+    challengers, target = context.view.of("challengers"), context.view.target
     seals = context.view.seals(plan.CHALLENGERS)
     odd = [str(e.key) for e in challengers if e.record.prior_seal not in seals]
-    return (
-        *_verdict(odd, "the claimed artifact was committed before any challenger began"),
-        [context.view.target, *challengers],
-    )
+    fixed = "committed" if target else "registered"
+    good = f"the claimed artifact was {fixed} before any challenger began"
+    return *_verdict(odd, good), [*([target] if target else []), *challengers]
 
 
-@_check("core", EVERY_HIT)
+@_check("core", EVERY_HIT, applies=_has_target)
 def target_learned_from_experiments(context: Context) -> Finding:
     """The claim is about research: the target run asked the evaluator at least once before it committed."""
-    count = context.view.target.record.usage["experiments"]
+    target = _target(context)
+    count = target.record.usage["experiments"]
     result = PASS if count else FAIL
-    return result, f"the target run made {count} experiments before it committed", [context.view.target]
+    return result, f"the target run made {count} experiments before it committed", [target]
 
 
 @_check("core", EVERY_HIT)
 def lineage_withheld(context: Context) -> Finding:
     """No challenger was given an earlier exchange, a reply of the target run, or its artifact."""
     challengers, target = context.view.of("challengers"), context.view.target
-    secrets = [json.dumps(reply["result"], sort_keys=True) for reply in target.replies() if "result" in reply]
-    secrets += [context.view.candidates[digest].decode() for digest in target.record.candidates]
+    replies = target.replies() if target else []
+    artifacts = target.record.candidates if target else [context.view.registered.artifact]
+    secrets = [json.dumps(reply["result"], sort_keys=True) for reply in replies if "result" in reply]
+    secrets += [context.view.candidates[digest].decode() for digest in artifacts]
     odd = []
     for episode in challengers:
         hello = episode.hello
@@ -193,7 +205,8 @@ def lineage_withheld(context: Context) -> Finding:
         quoted = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
         if hello["history"] or any(text and text in told for text in (*secrets, *quoted)):
             odd.append(str(episode.key))
-    return *_verdict(odd, f"none of {len(challengers)} challengers was given any of the target's history"), challengers
+    what = "any of the target's history" if target else "the claimed artifact, or any history"
+    return *_verdict(odd, f"none of {len(challengers)} challengers was given {what}"), challengers
 
 
 @_check("core", EVERY_HIT)
@@ -251,7 +264,7 @@ def parser_and_scorer_health(context: Context) -> Finding:
     view = context.view
     episodes = [e for e in view.episodes if e.record.outcome != "infrastructure_invalid"]
     deaf = [str(e.key) for e in episodes if "bad_messages" in e.record.limits_hit]
-    own = [row for rows in view.scores.values() for row in rows if row.role != "candidate"]
+    own = [row for rows in view.scores.values() for row in rows if row.role in ("baseline", "known_solution")]
     invalid = [f"the {row.role} of {row.stage} slot {row.slot}" for row in own if row.validity != "valid"]
     if invalid:
         return FAIL, f"the scorer refused {invalid[0]}", episodes
@@ -374,9 +387,9 @@ def same_web_packet(context: Context) -> Finding:
     view, episodes = context.view, context.view.episodes
     if not view.registered.web:
         return PASS, "the Web is no part of this audit", ()
-    packet = view.packet
-    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, view.target)]
-    count = sum(len(episode.fetches()) for episode in episodes if episode is not view.target)
+    packet, target = view.packet, _target(context)
+    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, target)]
+    count = sum(len(episode.fetches()) for episode in episodes if episode is not target)
     good = f"{len(packet.pages)} addresses that the target run saw, and {count} later fetches answered from them alone"
     return *_verdict(odd, good), episodes
 
@@ -454,7 +467,7 @@ def seals_before_branches(context: Context) -> Finding:
     branches = view.of("pairs", "pair_replacements")
     seals = view.seals(plan.PAIRS)
     odd = [str(e.key) for e in branches if e.record.prior_seal not in seals]
-    if view.checkpoint["target_record"] != view.target.digest:
+    if view.checkpoint["target_record"] != view.claim_seal:
         odd.append("the checkpoint")
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
 
@@ -551,7 +564,15 @@ def nonce_secret(context: Context) -> Finding:
     return PASS, "the nonce was not published before the last score", ()
 
 
-@_check("report", REPORTED)
+@_check("report", REPORTED, applies=lambda context: not _has_target(context))
+def information_boundary(context: Context) -> Finding:
+    """What challengers could know is what was to be known at the time that the audit looks back to. Nothing here can
+    show that: it was rebuilt, as it is registered, and a model may know more than it is given."""
+    claim = context.view.registered.config("claim")
+    return NOT_ASSESSED, f"{BOUNDARIES[claim['mode']]}, by the auditor's word: {claim['retrospective']['boundary']}", ()
+
+
+@_check("report", REPORTED, applies=_has_target)
 def all_target_runs_shown(context: Context) -> Finding:
     """The claimed run is the only one; whole runs deleted elsewhere cannot be seen without a registry."""
     runs = context.facts.target_runs
@@ -595,7 +616,15 @@ def checkpoint_scope(context: Context) -> Finding:
         if point["scope"] == "lineage_empty"
         else "a part of the target's history: neutral branches are no challengers"
     )
-    return PASS, f"{point['scope']}: {meaning}", [context.view.target]
+    return PASS, f"{point['scope']}: {meaning}", [_target(context)]
+
+
+def _target(context: Context) -> Episode:
+    """The target run, where the audit has one."""
+    target = context.view.target
+    if target is None:
+        raise EvidenceError("a retrospective audit offers no Web and has no checkpoint, and this one says otherwise")
+    return target
 
 
 def _shape(value: Any) -> Any:

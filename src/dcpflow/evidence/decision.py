@@ -36,6 +36,16 @@ NOT_CLAIMED = (
     "sampling error beyond the registered sealed units, where inference is exact on a finite set",
     "completeness of the Web beyond what the target run saw",
 )
+NOT_CLAIMED_LOOKING_BACK = {
+    "retrospective_prepub": (
+        "that challengers did not know the publication: they were not given it, but a model that was trained after it "
+        "may know the outcome (contamination), so that a recovery need not have been possible at that time",
+    ),
+    "retrospective_present": (
+        "anything about the time before the publication: challengers had today's information, and a model that was "
+        "trained after the publication may know the outcome (contamination)",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     view = outcome.view
     return {
         **_strata(outcome),
+        **_retrospective(outcome),
         "schema": SCHEMA,
         "core": _core(outcome.decision),
         "evidence": _verdict(outcome.decision.evidence),
@@ -152,7 +163,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "notes": [str(note) for note in outcome.decision.notes],
         "warnings": [str(warning) for warning in registration_warnings(outcome.reg, _units(view))],
         "formal_certificate_issued": False,
-        "not_claimed": list(NOT_CLAIMED),
+        "not_claimed": [*NOT_CLAIMED, *_not_claimed_looking_back(outcome)],
     }
 
 
@@ -162,6 +173,29 @@ def _strata(outcome: Outcome) -> dict[str, Any]:
         return {}
     blocks = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
     return {"headline": strata.headline(blocks), "strata": blocks}
+
+
+def _retrospective(outcome: Outcome) -> dict[str, Any]:
+    """What the decision of a retrospective audit says of what it looks back at; nothing in a prospective one."""
+    view = outcome.view
+    if view.target:
+        return {}
+    claim, seal = view.registered.config("claim"), view.registered.parts["task"]["seal"]
+    found = claim["retrospective"]
+    return {
+        "retrospective": {
+            "mode": claim["mode"],
+            "published": found["published"],
+            "artifact": view.registered.artifact,
+            "presentation": found["presentation"],
+            "boundary": found["boundary"],
+            "known": {"background": seal["background"], "public": seal["public"]},
+        }
+    }
+
+
+def _not_claimed_looking_back(outcome: Outcome) -> tuple[str, ...]:
+    return () if outcome.view.target else NOT_CLAIMED_LOOKING_BACK[outcome.config.claim.mode]
 
 
 def _units(view: AuditView) -> int:
@@ -182,7 +216,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _core(decision: Decision) -> dict[str, Any]:
     """Core's verdict; where the challengers were not adequate, with what was missing."""
     core = _verdict(decision.core)
-    if core["rule"] == "V15" and decision.gate2 and decision.gate2.adequacy_faults:
+    if core["rule"] in {"V15", "V17"} and decision.gate2 and decision.gate2.adequacy_faults:
         core["reason"] += f" ({'; '.join(fault.detail for fault in decision.gate2.adequacy_faults)})"
     return core
 
@@ -242,7 +276,7 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
 
 def _gate2(outcome: Outcome) -> dict[str, Any]:
     found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
-    claimed = view.score_of(view.target)
+    claimed = view.claimed_score
     x = mean_score(claimed) if claimed and claimed.validity == "valid" else None
     rows = [view.score_of(episode) for episode in view.of("challengers")]
     scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
@@ -326,7 +360,7 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
 def _hits(outcome: Outcome, arm: str) -> int:
     """Branches of an arm whose artifact is valid and reaches the recovery line, replaced pairs left out."""
     view = outcome.view
-    claimed = view.score_of(view.target)
+    claimed = view.claimed_score
     if claimed is None or claimed.validity != "valid":
         return 0
     line = mean_score(claimed) - outcome.reg.epsilon

@@ -113,7 +113,7 @@ def scores(layout: Layout) -> dict[str, Path]:
 def _phases(layout: Layout) -> dict[str, plan.Phase]:
     registered = registration.read_registration(layout.registration)
     grade = registered.config("claim")["grade"]
-    phases = plan.phases(registered.config("design"))
+    phases = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
     return {name: phase for name, phase in phases.items() if grade == "evidence" or not phase.of_gate3}
 
 
@@ -336,9 +336,9 @@ def _confirmatory(
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
     """Whether each registered slot has an episode, in strata too; after a look that was the end none may have one."""
-    design = own.registered.config("design")
+    design, artifact = own.registered.config("design"), own.registered.artifact
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
-    phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
+    phases = (phase for name, phase in plan.phases(design, retrospective=bool(artifact)).items() if name in own.scores)
     for stage in {stage for phase in phases for stage in phase.stages if not plan.STAGES[stage].replaces}:
         taken = looks.taken(stage, own, evidence.episode_facts, reg)
         if looks.missing(stage, own, taken) or looks.superfluous(stage, own, taken):

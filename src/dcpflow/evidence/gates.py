@@ -31,6 +31,7 @@ from dcpflow.protocol.registered import COMPUTED_FIELDS, to_registration
 from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.records import plan
 from dcpflow.records.canonical import digest_of
+from dcpflow.records.scores import ScoreRow
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -89,20 +90,16 @@ def registration(config: Config, contract: str, checkpoint: Mapping[str, Any]) -
 
 def gate1(view: AuditView) -> Gate1Evidence:
     """A* and the baseline on the sealed units."""
+    baseline = next((row for row in view.scores[plan.TARGET] if row.role == "baseline"), None)
     return Gate1Evidence(
-        claimed=_scored(view, "candidate", "claimed artifact"), baseline=_scored(view, "baseline", "baseline")
+        claimed=_scored(view, view.claimed_score, "claimed artifact"), baseline=_scored(view, baseline, "baseline")
     )
 
 
-def _scored(view: AuditView, role: str, name: str) -> ScoredArtifact:
-    seed = view.target.record.draw["presentation"]
-    rows = [row for row in view.scores["target"] if row.role == role]
-    if role == "candidate":
-        best = view.score_of(view.target)
-        rows = [best] if best else []
-    if not rows:
+def _scored(view: AuditView, row: ScoreRow | None, name: str) -> ScoredArtifact:
+    if row is None:
         return ScoredArtifact(name, (), ())
-    row = rows[0]
+    seed = view.target.record.draw["presentation"] if view.target else view.registered.presentation
     # an invalid artifact is worth nothing on any unit
     units = row.units or dict.fromkeys(view.registered.parts["task"]["seal"]["units"], 0.0)
     digest = _presented(row.artifact, seed)
@@ -230,7 +227,7 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
     stopped = _complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,))
     sealed = (
         all(episode.record.prior_seal in seals for episode in view.of("pairs", "pair_replacements"))
-        and view.checkpoint["target_record"] == view.target.digest
+        and view.checkpoint["target_record"] == view.claim_seal
     )
     return Gate3Evidence(
         pairs=pairs,

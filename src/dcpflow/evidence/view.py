@@ -123,12 +123,31 @@ class AuditView:
         return [episode for episode in self.episodes if episode.record.stage in stages]
 
     @property
-    def target(self) -> Episode:
-        """The target run."""
+    def target(self) -> Episode | None:
+        """The target run; None in a retrospective audit, which has none."""
+        if self.registered.artifact:
+            return None
         if self.claimed is not None:
             return self.claimed
         (target,) = self.of("target")
         return target
+
+    @property
+    def claim_seal(self) -> str:
+        """What had to be fixed before any challenger: the digest of the target's record, or of the claimed artifact."""
+        return self.target.digest if self.target else self.registered.artifact
+
+    @property
+    def claimed_score(self) -> ScoreRow | None:
+        """The score of A*."""
+        if self.target:
+            return self.score_of(self.target)
+        return next((row for row in self.scores[plan.TARGET] if row.role == "claimed"), None)
+
+    @property
+    def public_randomness(self) -> str:
+        """What was mixed into the draws; empty where nothing was."""
+        return next((episode.record.draw["public_randomness"] for episode in self.episodes), "")
 
     @property
     def everything(self) -> tuple[Episode, ...]:
@@ -138,7 +157,7 @@ class AuditView:
     @property
     def packet(self) -> Packet:
         """What the target run has seen of the Web; empty where it is not offered."""
-        return self.packets.get(self.target.record.packet, Packet())
+        return self.packets.get(self.target.record.packet, Packet()) if self.target else Packet()
 
     def score_of(self, episode: Episode) -> ScoreRow | None:
         """The score of the episode's best candidate: the first valid one with the highest mean, else the last.
@@ -155,7 +174,7 @@ class AuditView:
     def seals(self, stage: str) -> set[str]:
         """What the records of a stage that may be looked at more than once can have as prior seal: what had to be fixed
         before it, or, in a later look, the scores of the look before."""
-        first = self.target.digest if stage == plan.CHALLENGERS else self.checkpoint["digest"]
+        first = self.claim_seal if stage == plan.CHALLENGERS else self.checkpoint["digest"]
         looked = (plan.of_look(phase) for phase in self.inputs)
         return {first, *(self.inputs[plan.look_phase(*look)] for look in looked if look and look[0] == stage)}
 
@@ -298,7 +317,7 @@ def _load(
         for phase in plan.phases(design)
         if phase in score_paths
     }
-    _check_scores(episodes, phases, score_paths)
+    _check_scores(registered, episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
     return AuditView(
         registered=registered,
@@ -317,9 +336,17 @@ def _load(
             )
             for episode in episodes
             for digest in episode.record.candidates
-        },
+        }
+        | _claimed(layout, registered, objects),
         packets=packets,
     )
+
+
+def _claimed(layout: Layout, registered: Registered, objects: ObjectStore) -> dict[str, bytes]:
+    """The claimed artifact of a retrospective audit, by its digest."""
+    digest = registered.artifact
+    remedy = _again(layout.registration / "contract.json")
+    return {digest: objects.get(digest, "the claimed artifact", remedy)} if digest else {}
 
 
 def _place(key: EpisodeKey) -> tuple[int, int, int]:
@@ -413,11 +440,13 @@ def _check_checkpoint(
 
 
 def _check_scores(
+    registered: Registered,
     episodes: Sequence[Episode],
     phases: Mapping[str, tuple[Mapping[str, str], list[ScoreRow], str]],
     paths: Mapping[str, Path],
 ) -> None:
-    """Each phase was scored on exactly the records that stand, each candidate once."""
+    """Each phase was scored on exactly the records that stand, each candidate once, and an artifact that no episode
+    has committed only where it was registered."""
     standing = {f"{e.record.stage}/{e.record.slot}/{e.record.arm}": e.digest for e in episodes}
     scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
     for name, digest in standing.items():
@@ -442,3 +471,10 @@ def _check_scores(
         raise EvidenceError(
             f"candidate {number} of {key} has no score", "Remove the scores folder, run snakemake again"
         )
+    for phase, (_, rows, _) in phases.items():
+        expected = [registered.artifact] if registered.artifact and phase == plan.TARGET else []
+        if [row.artifact for row in rows if row.role == "claimed"] != expected:
+            raise EvidenceError(
+                f"{paths[phase]} does not score the registered artifact, and no other that no episode has committed",
+                _again(paths[phase]),
+            )

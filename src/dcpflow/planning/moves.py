@@ -118,8 +118,8 @@ def _registered_anew(audit: StandIn) -> StandIn:
     assert new == registration_digest(later.view.registered.parts)
     old = audit.view.registered.digest
     for stages in (("target",), tuple({e.key.stage for e in later.view.episodes} - {"target"})):
-        target = later.view.target.digest
-        swap = {old: new, audit.view.target.digest: target}
+        target = later.view.claim_seal
+        swap = {old: new, audit.view.claim_seal: target}
         point = {**later.view.checkpoint, "target_record": target} if later.view.checkpoint else {}
         later = replace(later, view=replace(later.view, checkpoint=point)).with_records(
             _stage(*stages),

@@ -140,10 +140,15 @@ def altered(config: Config, values: Mapping[str, Any]) -> Config:
     """The configuration with other values at some dotted keys, held against all rules.
 
     Raises:
-        UsageError: The rules do not allow them.
+        UsageError: The rules do not allow them, or the audit is retrospective.
     """
     from dcpflow.protocol.config import ConfigError, load  # noqa: PLC0415 - heavy
 
+    if config.claim.is_retrospective:
+        raise UsageError(
+            "samples are planned such that a claim can be certified, and a retrospective audit certifies nothing",
+            "Take as many challengers as you can afford; dcpflow simulate says how often one recovers",
+        )
     settings: dict[str, Any] = config.model_dump(mode="json")
     for key, value in values.items():
         *sections, name = key.split(".")

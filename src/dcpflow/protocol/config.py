@@ -375,6 +375,7 @@ def _advice_on_text(info: FieldInfo, value: str, choices: Sequence[str]) -> str 
 _REMEDY: Final[Mapping[str, str]] = {
     "R1": "use letters, digits, dots, dashes and underscores",
     "R2": "give it a value",
+    "R3": "set claim.grade to core",
     "R8": "lower the alphas below thresholds.alpha until they fit into the total",
     "R9": "lower thresholds.alpha.total with its alphas, or thresholds.alpha.family_max_audits",
     "R10": "set claim.grade to evidence, or claim.necessity to false",
@@ -401,6 +402,10 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
     yield from _number_contradictions(config)
     if config.information.web is not None:
         yield from _web_contradictions(config.information.web, config.limits)
+        if config.claim.is_retrospective:
+            fault = "must be null without a target run: what challengers are given of the Web is what that has seen"
+            remedy = "set it to null, and put what was known into the task's public material"
+            yield Problem("information.web", None, fault, remedy), ("claim.mode", "information.web")
     yield from _agent_contradictions(config.agent)
     yield from _budget_contradictions(config.budget, config.agent)
     for key in SETTINGS:
@@ -437,10 +442,27 @@ def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Fin
         )
         remedy = "raise that, and lower thresholds.alpha.total to a share of thresholds.alpha.family_total"
         yield Problem(earlier, None, fault, remedy), (earlier, "thresholds.alpha")
+    yield from _retrospective_contradictions(claim)
     names = {name.strip().casefold() for name in (claim.roles.claimant, claim.roles.auditor)}
     if not claim.roles.self_audited and len(names) == 1:
         fault, remedy = "claimant and auditor have the same name", "name another auditor, or set it to true"
         yield Problem("claim.roles.self_audited", "false", fault, remedy), ("claim.roles",)
+
+
+def _retrospective_contradictions(claim: Claim) -> Iterator[_Finding]:
+    keys = ("claim.mode", "claim.retrospective")
+    if not claim.is_retrospective:
+        if claim.retrospective is not None:
+            fault = "goes with claim.mode retrospective_prepub or retrospective_present"
+            yield Problem("claim.retrospective", None, fault, "remove it, or change claim.mode"), keys
+        return
+    for name in ("artifact_file", "published", "boundary"):
+        if not getattr(claim.retrospective, name, ""):
+            fault = f"is missing, and with claim.mode {claim.mode} it is needed"
+            yield Problem(f"claim.retrospective.{name}", None, fault, "give it, or set claim.mode to prospective"), keys
+    seed = claim.retrospective.presentation if claim.retrospective else ""
+    if seed and not re.fullmatch(r"[0-9a-f]{64}", seed):
+        yield Problem(f"{keys[1]}.presentation", _shown(seed), "must be 64 hex digits", "write them in quotes"), keys
 
 
 def _number_contradictions(config: Config) -> Iterator[_Finding]:

@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from dcpflow.protocol.registration import PROSPECTIVE
+
 CONTRACT_SECTIONS: Final = ("claim", "task", "agent", "information", "limits", "isolation")
 """Sections whose digest is the contract: what an episode is."""
 
@@ -47,6 +49,30 @@ class Roles(Section):
     )
 
 
+class Retrospective(Section):
+    """The result that a retrospective audit looks back at. `null` for a prospective one."""
+
+    artifact_file: str = Field(
+        "",
+        pattern=ONE_LINE,
+        exclude=True,
+        description="File with the claimed artifact, below the folder of the Snakefile. Its content is registered.",
+    )
+    presentation: str = Field(
+        "0" * 64,
+        pattern=ONE_LINE,
+        description="Seed of the names and orders in which the artifact is written, 64 hex digits; where an episode "
+        "committed it, that episode's.",
+    )
+    published: str = Field("", pattern=ONE_LINE, description="The outcome as it was published, and where.")
+    boundary: str = Field(
+        "",
+        pattern=ONE_LINE,
+        description="How the information boundary was rebuilt: what was known at that time, what of it challengers are "
+        "given in K, E0 and the public material and what not, and how that was found out.",
+    )
+
+
 class Claim(Section):
     """The discovery that is claimed, and by whom."""
 
@@ -80,7 +106,19 @@ class Claim(Section):
         description="What people contributed to the target run. An autonomous agent had none or operational "
         "help only; adaptive scientific help makes it a joint discovery.",
     )
+    mode: Literal["prospective", "retrospective_prepub", "retrospective_present"] = Field(
+        "prospective",
+        description="`prospective` runs the target. The others take the artifact of `claim.retrospective` and run "
+        "challengers and controls alone: one that recovers the outcome refutes Core, and nothing certifies it. "
+        "Information ends before the publication (`retrospective_prepub`), or today (`retrospective_present`).",
+    )
+    retrospective: Retrospective | None = None
     roles: Roles = Roles()
+
+    @property
+    def is_retrospective(self) -> bool:
+        """Whether an existing result is audited, without a target run."""
+        return self.mode != PROSPECTIVE
 
 
 class Task(Section):
@@ -756,9 +794,12 @@ class Config(Section):
         for holder, name in (
             *((parts["information"], "web"), (parts["agent"], "program"), (parts["agent"], "model")),
             *((parts["design"], "gate2_looks"), (parts["design"], "pair_looks"), (parts["thresholds"]["gate3"], "bet")),
+            (parts["claim"], "retrospective"),
         ):
             if holder[name] is None:
                 del holder[name]
+        if not self.claim.is_retrospective:
+            del parts["claim"]["mode"]
         return parts
 
     def in_place_of(self, stratum: str) -> dict[str, Any]:

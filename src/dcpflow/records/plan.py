@@ -63,7 +63,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 }
 """The stages that are scored together, once all of their episodes are committed."""
 
-CHALLENGERS, PAIRS = "challengers", "pairs"
+TARGET, CHALLENGERS, PAIRS = "target", "challengers", "pairs"
 LOOKS = {CHALLENGERS: "gate2_looks", PAIRS: "pair_looks"}
 """Stages that may be looked at more than once, with the key of the registered design that says when."""
 
@@ -83,7 +83,7 @@ class Phase:
     @property
     def of_gate3(self) -> bool:
         """Whether its stages belong to the feedback experiment."""
-        return set(self.stages) <= set(PHASES[PAIRS])
+        return bool(self.stages) and set(self.stages) <= set(PHASES[PAIRS])
 
     def holds(self, key: EpisodeKey) -> bool:
         """Whether an episode is scored in it."""
@@ -117,10 +117,14 @@ def of_look(phase: str) -> tuple[str, int] | None:
     return (stage, int(look)) if look else None
 
 
-def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
+def phases(design: Mapping[str, Any], *, retrospective: bool = False) -> dict[str, Phase]:
     """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own.
 
     What is scored together with pairs, which are looked at more than once, is a phase of its own then: ``null_pairs``.
+
+    Args:
+        design: the registered design.
+        retrospective: whether the claimed artifact is there already: no episode is scored in the phase ``target`` then.
     """
     found: dict[str, Phase] = {}
     for name, stages in PHASES.items():
@@ -130,7 +134,7 @@ def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
             if others := tuple(stage for stage in stages if stage != name):
                 found["null_pairs"] = Phase(others)
         else:
-            found[name] = Phase(stages)
+            found[name] = Phase(() if retrospective and name == TARGET else stages)
     return found
 
 

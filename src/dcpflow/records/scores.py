@@ -16,12 +16,13 @@ class ScoreRow:
     """One scored artifact.
 
     Attributes:
-        role: ``candidate`` for an episode's artifact; ``baseline`` or ``known_solution`` for one of the task's own.
+        role: ``candidate`` for an episode's artifact; ``baseline`` or ``known_solution`` for one of the task's own;
+            ``claimed`` for that of a retrospective audit, which no episode has committed.
         stage: stage of the episode, or of the instance's slot.
         slot: slot of the episode, or of the instance.
-        arm: arm of the episode; empty for the task's own artifacts.
+        arm: arm of the episode; empty where there is none.
         number: which of the episode's candidates, from 1.
-        record: digest of the episode's record; empty for the task's own artifacts.
+        record: digest of the episode's record; empty where there is none.
         artifact: digest of the artifact's bytes.
         instance: hidden state that it was scored against.
         validity: ``valid`` or ``invalid``.

@@ -50,6 +50,7 @@ def _content(material: Material) -> dict[str, Any]:
         "statuses": [(name, decision[key]) for name, key in (("Core", "core"), ("Evidence", "evidence"))],
         "headline": wording.SCOPE,
         "beside": wording.beside(decision),
+        "retrospective": wording.retrospective(decision),
         "exercise": wording.exercise(decision),
         "exercise_headline": wording.EXERCISE,
         "claim": wording.claim(material),

@@ -7,6 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from dcpflow.evidence.checks import BOUNDARIES
 from dcpflow.records import canonical, files
 
 MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
@@ -36,7 +37,8 @@ def render(decision: Mapping[str, Any]) -> str:
     lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
     lines += [""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
-    lines += [_scope(decision), _roles(decision), *_web(decision.get("web")), ""]
+    lines += [_scope(decision), _roles(decision), *_web(decision.get("web"))]
+    lines += [*_retrospective(decision.get("retrospective")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
     lines += [line for name, block in decision.get("strata", {}).items() for line in _stratum(name, block)]
@@ -77,7 +79,10 @@ def _roles(decision: Mapping[str, Any]) -> str:
         )
     roles = decision["roles"]
     who = "self-audited by " + roles["claimant"] if roles["self_audited"] else f"audited by {roles['auditor']}"
-    return f"audit     {who}; target runs started: {decision['target_runs_started']}; no certificate was issued"
+    runs = f"target runs started: {decision['target_runs_started']}"
+    if "retrospective" in decision:
+        runs = "no target run, RETROSPECTIVE"
+    return f"audit     {who}; {runs}; no certificate was issued"
 
 
 def _web(web: Mapping[str, Any] | None) -> list[str]:
@@ -88,6 +93,17 @@ def _web(web: Mapping[str, Any] | None) -> list[str]:
     return [f"Web       {told}, by the target run alone; everybody else was given what it saw"] + (
         [f"          on loopback, not public: {web['on_loopback']}"] if web["on_loopback"] else []
     )
+
+
+def _retrospective(found: Mapping[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"published {found['published']}",
+        f"boundary  {BOUNDARIES[found['mode']]}, by the auditor's word: {found['boundary']}",
+        f"          known before, and given: background {found['known']['background']}, "
+        f"public files: {', '.join(found['known']['public']) or 'none'}",
+    ]
 
 
 def _gate1(gate: Mapping[str, Any]) -> str:

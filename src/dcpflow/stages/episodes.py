@@ -114,7 +114,7 @@ def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
         job = replace(job, packet=packet.given(job.main))
     match stage:
         case "challengers":
-            return job, _target_record(job.main)
+            return job, job.registration.artifact or _target_record(job.main)
         case "pairs" | "pair_replacements":
             body, seal = recorded_checkpoint.read(job.layout, job.contract.digest)
             history: list[dict[str, Any]] = body["history"]

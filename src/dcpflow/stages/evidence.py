@@ -92,7 +92,7 @@ def unlisted(store: EpisodeStore, seen: AuditView, not_reached: Collection[tuple
         left_out = key not in recorded and (key.stage, key.slot) in not_reached
         if not (left_out and _of_another_run(store, seen, key, int(attempt))):
             found.append(f"{key}, attempt {attempt}")
-    phases = plan.phases(design)
+    phases = plan.phases(design, retrospective=bool(seen.registered.artifact))
     for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
             slots = plan.looks(design, stage)[0] if stage in plan.LOOKS else range(1, plan.slots(stage, design) + 1)

@@ -7,27 +7,46 @@ from typing import Any
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
-from dcpflow.records import history, registration, stagefile
+from dcpflow.records import canonical, history, registration, stagefile
 from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.stages.claimed import read_artifact
 from dcpflow.stages.seal import SEAL_SCHEMA
 from dcpflow.tasks import task_sources
 
 
-def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
+def freeze_contract(results: Path, config: dict[str, dict[str, Any]], artifact_file: Path | None = None) -> None:
     """Write the six contract parts: what the configuration says, bound to sources, public material and commitments.
 
     Args:
         results: the results folder; the sealed task lies there already.
         config: the six configured sections.
+        artifact_file: file with the claimed artifact of a retrospective audit, which is kept among the objects.
+
+    Raises:
+        UsageError: it is no text that fits into the registered limits, or cannot be read.
     """
     layout = Layout(results)
     seal, _ = stagefile.read(layout.seal, SEAL_SCHEMA, "the task's seal")
-    registration.write_contract(layout.registration, contract_parts(config, seal))
+    artifact = read_artifact(artifact_file, config["limits"]["candidate_bytes"]) if artifact_file else None
+    if artifact is not None:
+        ObjectStore(layout.objects).put(artifact)
+    registration.write_contract(layout.registration, contract_parts(config, seal, artifact))
 
 
-def contract_parts(config: dict[str, dict[str, Any]], seal: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The six contract parts of configured sections and the task's seal, with the sources as they are now."""
-    parts = {name: {"config": config[name]} for name in registration.CONTRACT_PARTS}
+def contract_parts(
+    config: dict[str, dict[str, Any]], seal: dict[str, Any], artifact: bytes | None = None
+) -> dict[str, dict[str, Any]]:
+    """The six contract parts of configured sections and the task's seal, with the sources as they are now.
+
+    Args:
+        config: the six configured sections.
+        seal: the task's seal.
+        artifact: the claimed artifact of a retrospective audit.
+    """
+    parts: dict[str, dict[str, Any]] = {name: {"config": config[name]} for name in registration.CONTRACT_PARTS}
+    if artifact is not None:
+        parts["claim"] |= {"artifact": canonical.digest(artifact)}
     parts["task"] |= {"seal": seal, "sources": task_sources(config["task"])}
     parts["agent"] |= {"sources": agent_sources(config["agent"])}
     if pages := site.sources(config["information"].get("web")):

@@ -145,7 +145,7 @@ def registered_next(audit: Workflow, layout: Layout, rules: set[str]) -> Parts:
     elif "freeze_contract" in rules:
         sealed, _ = stagefile.read(layout.seal, seal.SEAL_SCHEMA, "the task's seal")
     if {"seal_task", "freeze_contract"} & rules:
-        contract = registering.contract_parts(audit.parts, sealed)
+        contract = registering.contract_parts(audit.parts, sealed, audit.artifact)
     else:
         contract = registration.read_contract(layout.registration).parts
     if "register" in rules:

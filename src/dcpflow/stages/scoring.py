@@ -66,6 +66,8 @@ def scored(
     """
     task = job.task
     wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
+    if phase == plan.TARGET and job.contract.artifact:
+        wanted += _claimed(task, job)
     # one scorer for all: a stratum's limits are its episodes' alone
     limits = job.main.contract.config("limits")
     opened = material or to_score_with(task, job.draws.nonce)
@@ -119,6 +121,19 @@ def _candidates(job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]
             )
             artifact = Artifact(candidate, data, record.draw["presentation"], plan.instance(record.stage, record.slot))
             yield _Wanted("candidate", record.stage, record.slot, record.arm, number, digest, artifact)
+
+
+def _claimed(task: Task, job: Job) -> Iterator[_Wanted]:
+    """The registered artifact of a retrospective audit, and the baseline that it is compared with."""
+    digest, seed = job.contract.artifact, job.contract.presentation
+    remedy = f"To store it again: rm -f '{job.layout.registration / 'contract.json'}' and run snakemake again"
+    baseline = task.baseline(task.presentation(bytes.fromhex(seed))).encode()
+    for role, data in (
+        ("claimed", ObjectStore(job.layout.objects).get(digest, "the claimed artifact", remedy)),
+        ("baseline", baseline),
+    ):
+        artifact = Artifact(canonical.digest(data), data, seed, plan.MAIN)
+        yield _Wanted(role, plan.TARGET, 1, "", 1, "", artifact)
 
 
 def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]:

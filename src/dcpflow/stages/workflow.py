@@ -19,6 +19,7 @@ from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
 from dcpflow.stages import spending
+from dcpflow.stages.claimed import read_artifact, require_valid
 from dcpflow.tasks import load_task, task_sources
 
 OF_RECORDS: Final = frozenset(
@@ -79,6 +80,27 @@ class Workflow:
         name = self.config.task.data_file
         return Path(name) if name else None
 
+    @property
+    def artifact_file(self) -> Path | None:
+        """The file with the claimed artifact of a retrospective audit."""
+        found = self.config.claim.retrospective
+        return Path(found.artifact_file) if found else None
+
+    @property
+    def artifact_option(self) -> str:
+        """What the job that registers it is told of that file, for the shell; nothing in a prospective audit."""
+        return " " + self.shell(["--artifact-file", str(self.artifact_file)]) if self.artifact_file else ""
+
+    @cached_property
+    def artifact(self) -> bytes | None:
+        """The claimed artifact of a retrospective audit.
+
+        Raises:
+            UsageError: there is no such file, or it holds no artifact.
+        """
+        path = self.artifact_file
+        return read_artifact(path, self.config.limits.candidate_bytes) if path else None
+
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
         """The registered sections as plain JSON."""
@@ -101,7 +123,7 @@ class Workflow:
 
     @property
     def _phases(self) -> dict[str, plan.Phase]:
-        return plan.phases(self.parts["design"])
+        return plan.phases(self.parts["design"], retrospective=self.config.claim.is_retrospective)
 
     @cached_property
     def strata(self) -> dict[str, Workflow]:
@@ -153,7 +175,9 @@ class Workflow:
         return max(1, self.config.execution.episodes_per_job // len(plan.STAGES[stage].arms))
 
     def receipts(self, stage: str) -> list[str]:
-        """The receipts of a stage."""
+        """The receipts of a stage; none of a target run in a retrospective audit."""
+        if stage == plan.TARGET and self.config.claim.is_retrospective:
+            return []
         if stage in plan.LOOKS:
             looks = plan.looks(self.parts["design"], stage)
             return [path for number in range(1, len(looks) + 1) for path in self.look_receipts(stage, number)]
@@ -274,9 +298,14 @@ class Workflow:
         """Open the task as the first job will, so that what it lacks is told before any job has started.
 
         Raises:
-            UsageError: there is no such task, it refuses its settings, or a library or its data are missing.
+            UsageError: there is no such task, it refuses its settings, a library or its data are missing, or it does
+                not accept the artifact that is looked back at.
         """
-        load_task(self.parts["task"], self.data_file).engine_identity()
+        task = load_task(self.parts["task"], self.data_file)
+        task.engine_identity()
+        if self.artifact is not None:
+            seed = self.parts["claim"]["retrospective"]["presentation"]
+            require_valid(task, self.artifact, seed, self.parts["limits"])
 
     @property
     def api(self) -> int:
@@ -368,11 +397,13 @@ class Workflow:
 
     @property
     def registered_sources(self) -> str:
-        """Digest of the source of task and agent and of the own site's pages, all registered: an edit makes another
-        contract."""
+        """Digest of the source of task and agent, of the own site's pages and of an artifact that is there already, all
+        registered: an edit makes another contract."""
         agent = agent_sources(self.parts["agent"])
         pages = site.sources(self.parts["information"].get("web"))
-        served = {"site": pages} if pages else {}
+        served: dict[str, Any] = {"site": pages} if pages else {}
+        if self.artifact is not None:
+            served["artifact"] = canonical.digest(self.artifact)
         return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent, **served})
 
     @property
