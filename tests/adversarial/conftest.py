@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.adversarial.upstream import KEY
 
 from dcpflow.agents.launch import MODEL, LaunchSpec, door_files, python_command
+from dcpflow.episodes import runner
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.doors import converse_with_doors
 from dcpflow.episodes.runner import Ending, converse
@@ -124,9 +127,12 @@ def isolate(backend: str) -> Callable[[str, LaunchSpec], Isolation]:
 
 @pytest.fixture
 def talk(
-    write_agent: Callable[[str], LaunchSpec], isolate: Callable[[str, LaunchSpec], Isolation]
+    write_agent: Callable[[str], LaunchSpec],
+    isolate: Callable[[str, LaunchSpec], Isolation],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Talk]]:
-    """Lets an agent talk until it ends; keyword arguments are limits, ``kind`` is how it is isolated.
+    """Lets an agent talk until it ends; keyword arguments are limits, ``kind`` is how it is isolated. One that is to
+    reach the wall limit ``after`` so many commits gets all the time that it takes to these.
 
     Whatever the agent was, nothing of it may be left running: that is checked at the end of each such test.
     """
@@ -139,11 +145,15 @@ def talk(
         hello: dict[str, Any] = HELLO,
         heartbeat: Callable[[], None] = lambda: None,
         web: Access | None = None,
+        after: int = 0,
         **limits: float,
     ) -> Talk:
         spec = write_agent(body)
         isolation = isolate(kind, spec)
         channel = Channel(policy, LIMITS | limits, web)
+        if after:
+            clock = SimpleNamespace(monotonic=Hastening(channel, after), sleep=time.sleep)
+            monkeypatch.setattr(runner, "time", clock)
         began = time.monotonic()
         ending = converse(isolation, spec, LIMITS | limits, channel, hello, heartbeat)
         started.append(Talk(channel, ending, time.monotonic() - began, spec))
@@ -152,6 +162,20 @@ def talk(
     yield run
     for one in started:
         assert running(one.spec) == [], "the agent, or something that it started, is still running"
+
+
+class Hastening:
+    """A clock that leaps by an hour a moment after so many commits were heard, however long these took."""
+
+    def __init__(self, channel: Channel, commits: int, moment: float = 0.3) -> None:
+        self._channel, self._commits, self._moment = channel, commits, moment
+        self._heard = math.inf
+
+    def __call__(self) -> float:
+        now = time.monotonic()
+        if len(self._channel.candidates) >= self._commits:
+            self._heard = min(self._heard, now)
+        return now + 3600 * (now - self._heard >= self._moment)
 
 
 def running(spec: LaunchSpec, seconds: float = 2.0) -> list[int]:

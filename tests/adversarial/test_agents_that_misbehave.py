@@ -171,12 +171,12 @@ def test_what_was_committed_before_a_death_counts(talk: LetTalk, kind: str) -> N
 
 
 def test_what_was_committed_before_a_hang_counts(talk: LetTalk, kind: str) -> None:
-    one = talk("commit(); time.sleep(60)", kind, wall_seconds=0.8)
+    one = talk("commit(); time.sleep(60)", kind, after=1)
     assert (one.channel.candidates, one.channel.limits_hit) == ([b"plan"], ["wall_seconds"])
 
 
 def test_an_agent_that_closes_its_output_has_said_all_that_it_will_say(talk: LetTalk, kind: str) -> None:
-    one = talk("commit(); os.close(1); time.sleep(60)", kind, wall_seconds=0.8)
+    one = talk("commit(); os.close(1); time.sleep(60)", kind)
     assert (one.channel.candidates, one.ending.exit_code) == ([b"plan"], None)
     assert one.seconds < 10
 
@@ -196,7 +196,7 @@ def test_replies_that_are_never_read_do_not_hold_up_the_audit(talk: LetTalk, kin
     one = talk(
         "while True: send('commit', candidate='plan')",
         kind,
-        wall_seconds=0.8,
+        after=2,
         output_bytes=1 << 28,
         policy=lambda _: {"total": "1"},
     )
@@ -241,7 +241,7 @@ os.wait()
 
 @pytest.mark.parametrize("end", ["ask('finish')", "os._exit(0)", "time.sleep(60)"], ids=["finishes", "exits", "hangs"])
 def test_what_an_agent_leaves_behind_in_the_sandbox_ends_with_it(talk: LetTalk, end: str) -> None:
-    one = talk(DAEMON.format(streams="os.closerange(0, 3)", end=end), "bubblewrap", wall_seconds=1)
+    one = talk(DAEMON.format(streams="os.closerange(0, 3)", end=end), "bubblewrap", after=1)
     assert one.channel.candidates == [b"plan"]  # the fixture looks for what is left
 
 
