@@ -1,4 +1,4 @@
-"""The Merkle tree of RFC 6962, section 2.1: its root, proofs that it holds a leaf, proofs that it continues a smaller one.
+"""The Merkle tree of RFC 6962, section 2.1: its root, proofs that it holds a leaf or continues a smaller tree.
 
 Nothing is signed here, and nothing is read: leaves, hashes and proofs are bytes.
 """
