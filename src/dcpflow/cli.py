@@ -460,7 +460,7 @@ def _verify(options: argparse.Namespace) -> int:
 
         try:
             noted = registry_proof.verify(path, options.registry or _registry_of(options), options.checkpoint)
-            found = found.with_more(noted.recomputed, noted.remarks)
+            found = found.with_registry(noted.recomputed, noted.remarks)
         except UsageError as error:
             return _bad_usage(error)
         except DcpflowError as error:
