@@ -22,8 +22,10 @@ an older checkpoint, and by nobody else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +38,7 @@ from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical, files
 
 PROOF: Final = "dcpflow.registry-proof/1"
+_NUMBER: Final = re.compile(r"(?!0{8})[0-9]{8}")
 HEAD, NEWEST, ENTRIES, CHECKPOINTS = "registry.json", "checkpoint.json", "entries", "checkpoints"
 
 
@@ -119,7 +122,7 @@ class Log:
         end = len(self.entries)
         for name in self.source.names(ENTRIES) or ():
             number = name.removesuffix(".json")
-            if name != f"{number}.json" or len(number) != 8 or not number.isdecimal() or int(number) == 0:
+            if name != f"{number}.json" or not _NUMBER.fullmatch(number):
                 raise EvidenceError(f"{self.source.place(f'{ENTRIES}/{name}')} is no entry of a registry")
             # those that others have added since it was read are no gap
             if int(number) > end and self.source.read(_entry_name(end + 1)) is None:
@@ -130,7 +133,7 @@ class Log:
         """Those that there are, by what each file is called in messages."""
         names = self.source.names(CHECKPOINTS) or ()
         found = {}
-        for path in (*(f"{CHECKPOINTS}/{name}" for name in names), NEWEST):
+        for path in (NEWEST, *(f"{CHECKPOINTS}/{name}" for name in names)):
             data = self.source.read(path)
             if data is None:
                 continue
@@ -162,8 +165,12 @@ class Log:
         return self.checkpoints[-1] if self.checkpoints else None
 
     def root(self, size: int) -> str:
-        """Root of the Merkle tree over the first entries, 64 hex digits."""
-        return merkle.root(self._leaves(size)).hex()
+        """Root of the Merkle tree over the first entries, at least one, 64 hex digits."""
+        return self._roots[size - 1].hex()
+
+    @cached_property
+    def _roots(self) -> list[bytes]:
+        return list(merkle.roots(entry.data for entry in self.entries))
 
     def _leaves(self, size: int) -> list[bytes]:
         return [entry.data for entry in self.entries[:size]]

@@ -6,7 +6,7 @@ Nothing is signed here, and nothing is read: leaves, hashes and proofs are bytes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def leaf_hash(leaf: bytes) -> bytes:
@@ -21,6 +21,19 @@ def root(leaves: Sequence[bytes]) -> bytes:
         leaves: the data of its leaves, in order; of none, the root is the hash of nothing.
     """
     return _root([leaf_hash(leaf) for leaf in leaves])
+
+
+def roots(leaves: Iterable[bytes]) -> Iterator[bytes]:
+    """The roots of all trees that the leaves grow to, one leaf after another: as :func:`root` of each beginning."""
+    whole: list[tuple[int, bytes]] = []  # subtrees without a gap, from the left, each with its height
+    for leaf in leaves:
+        height, found = 0, leaf_hash(leaf)
+        while whole and whole[-1][0] == height:
+            height, found = height + 1, _node(whole.pop()[1], found)
+        whole.append((height, found))
+        for _, left in reversed(whole[:-1]):
+            found = _node(left, found)
+        yield found
 
 
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:

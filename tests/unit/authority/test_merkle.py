@@ -87,6 +87,7 @@ def naive(leaves: list[bytes]) -> bytes:
 def test_proofs_hold_for_their_own_leaf_place_and_beginning_alone(leaves: list[bytes], data: st.DataObject) -> None:
     size, found = len(leaves), naive(leaves)
     assert merkle.root(leaves) == found
+    assert list(merkle.roots(leaves)) == [naive(leaves[:end]) for end in range(1, size + 1)]
     index = data.draw(st.integers(0, size - 1))
     proof = merkle.inclusion_proof(leaves, index)
     assert merkle.includes(found, size, leaves[index], index, proof)
