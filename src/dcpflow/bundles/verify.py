@@ -14,6 +14,7 @@ from dcpflow.errors import DcpflowError, EvidenceError
 
 if TYPE_CHECKING:
     from dcpflow.bundles import dcp_audit
+    from dcpflow.bundles.audit import Replayed
     from dcpflow.records.draws import Nonce
 
 SCHEMA: Final = "dcpflow.verification/1"
@@ -40,6 +41,7 @@ class Verification:
         provenance: what the evidence rests on.
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
+        replayed: the audit itself, of ours, for what is held against it next; no part of what is told.
     """
 
     path: str
@@ -54,6 +56,7 @@ class Verification:
     provenance: str = ""
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
+    replayed: Replayed | None = field(default=None, repr=False)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
@@ -144,6 +147,7 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
         public_randomness=replayed.evidence.view.target.record.draw["public_randomness"],
+        replayed=replayed,
     )
 
 
