@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dcpflow import cli_authority
 from dcpflow.errors import DcpflowError, UsageError, storage_error
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("folder", type=Path, help="where to; other files may be there")
     command.set_defaults(run=_init)
 
+    cli_authority.add(commands)
+
     _add_cases(commands)
 
     _add_planning(commands, audit)
@@ -130,6 +133,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
     command.add_argument("--json", action="store_true", help="for programs")
+    cli_authority.add_trusting(command)
     command.set_defaults(run=_verify)
 
 
@@ -379,7 +383,6 @@ def _transcript(options: argparse.Namespace) -> int | None:
 
 def _verify(options: argparse.Namespace) -> int:
     from dcpflow.bundles import screen  # noqa: PLC0415
-    from dcpflow.bundles.kinds import Kind  # noqa: PLC0415
     from dcpflow.bundles.verify import verify  # noqa: PLC0415
 
     path, nonce_file, data_file = options.path, options.nonce_file, options.data_file
@@ -389,23 +392,22 @@ def _verify(options: argparse.Namespace) -> int:
         path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
     try:
         found = verify(path, _nonce_in(nonce_file))
+        if nonce_file:
+            from dcpflow.stages.verify import with_task  # noqa: PLC0415
+
+            found = with_task(found, nonce_file, data_file)
+        account = cli_authority.account(options, found)
     except UsageError as error:
         return _bad_usage(error)
-    if found.ok and found.kind is Kind.RESULTS and nonce_file:
-        from dcpflow.stages.laboratory import Job  # noqa: PLC0415
-        from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
-
-        print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
-        try:
-            verify_with_task(Job(path, nonce_file, found.public_randomness, data_file))
-            found = found.with_task()
-        except DcpflowError as error:
-            found = found.failed(error)
     if options.json:
-        print(json.dumps(found.to_json(), indent=2))
+        told = {"certificate": None, "formal_certificate_issued": False}
+        told = cli_authority.to_json(account) if account else told
+        print(json.dumps({**found.to_json(), **told}, indent=2))
     else:
         print(screen.render(found), file=sys.stdout if found.ok else sys.stderr)
-    return 0 if found.ok else 1
+        if account:
+            cli_authority.show(account, path)
+    return 0 if found.ok and not (account and account.faults) else 1
 
 
 def _bundle_export(options: argparse.Namespace) -> int | None:

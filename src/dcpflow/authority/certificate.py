@@ -6,16 +6,19 @@ A pure function of the certificate, what was verified, whom the reader trusts, w
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dcpflow.authority import statement
+from dcpflow.authority import kinds, statement
+from dcpflow.authority.entry import Checkpoint, Entry
 from dcpflow.authority.envelope import Envelope
-from dcpflow.authority.keys import KIND, PublicKey
+from dcpflow.authority.keys import PublicKey
+from dcpflow.authority.log import Log, verify_proof
 from dcpflow.authority.statement import Statement
 from dcpflow.authority.trust import AUDITOR, CLAIMANT, REGISTRY, Party, holder
-from dcpflow.errors import UsageError
+from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical
 
 LARGEST: Final = 1 << 20
@@ -176,6 +179,7 @@ def assess(
     trust: Sequence[Party] | None,
     registry: Listed | None,
     at: datetime.date,
+    unread: str = "",
 ) -> Account:
     """Say what a certificate is worth.
 
@@ -185,22 +189,36 @@ def assess(
         trust: whose keys are believed; None where nobody said.
         registry: what a registry lists about this decision; None where none was given.
         at: the day on which it has to stand.
+        unread: why the certificate cannot be read, or the registry is not the one that it knows; empty otherwise.
     """
-    revoked = tuple(_revoked(registry))
+    known = (*([unread] if unread else []), *_revoked(registry))
     if certificate is None:
-        return Account(None, at, (), revoked, ("there is no certificate",), registry)
+        return Account(None, at, (), known, ("there is no certificate",), registry)
     stated = certificate.stated
     signatures = tuple(_signatures(certificate.envelope, trust or (), registry, at))
-    faults = (*_foreign(stated, verified), *_unsigned(signatures, registry), *_expired(stated, registry, at), *revoked)
+    faults = (*_foreign(stated, verified), *_unsigned(signatures, registry), *_unlisted(stated))
+    faults = tuple(dict.fromkeys((*faults, *_expired(stated, registry, at), *known)))
     withheld = (*_parties(signatures, trust, verified), *_decision(verified.decision), *_unknown(stated, registry))
-    withheld += tuple(_unvouched(registry, trust))
+    if trust is not None:
+        withheld += tuple(_unvouched(stated, registry, {party.key for party in trust if REGISTRY in party.roles}))
     return Account(certificate, at, signatures, faults, withheld, registry)
+
+
+def hold(stated: Statement, log: Log) -> None:
+    """Hold a registry against the checkpoint that a certificate of its decision carries.
+
+    Raises:
+        EvidenceError: it was cut, rewritten or forked since. Of another registry nothing is said.
+    """
+    if stated.registry is not None and stated.registry["origin"] == log.head.origin:
+        _, point = _shown(stated.registry)
+        log.verify(point)
 
 
 def _signatures(
     envelope: Envelope, trust: Sequence[Party], registry: Listed | None, at: datetime.date
 ) -> Iterator[Signature]:
-    keys = {name: key for name in envelope.signatures if (key := _key(name))}
+    keys = envelope.keys
     for name in envelope.signatures:
         if name in keys:
             party = holder(trust, keys[name])
@@ -221,13 +239,6 @@ def _signatures(
         elif until and (registry.signed.get(name, at) if registry else at) > until:
             fault = f"the key expired: it is trusted until {until}, and no registry was shown the signature by then"
         yield Signature(name, party, fault)
-
-
-def _key(name: str) -> PublicKey | None:
-    try:
-        return PublicKey.parse(name, "the key id") if name.startswith(KIND) else None
-    except UsageError:
-        return None
 
 
 def _foreign(stated: Statement, verified: Verified) -> Iterator[str]:
@@ -314,8 +325,34 @@ def _unknown(stated: Statement, registry: Listed | None) -> Iterator[str]:
         yield f"no registry was given: whether a newer model of {', '.join(stated.expiry.newer)} is listed is not known"
 
 
-def _unvouched(registry: Listed | None, trust: Sequence[Party] | None) -> Iterator[str]:
-    if registry and trust is not None:
-        trusted = {party.key for party in trust if REGISTRY in party.roles}
-        if not trusted & set(registry.signers):
-            yield f"no trusted registry has signed the last checkpoint of {registry.origin}"
+def _unlisted(stated: Statement) -> Iterator[str]:
+    """Whether the registry's entry that it holds is of this decision, and is shown to be in the registry."""
+    if stated.registry is None:
+        return
+    try:
+        entry, point = _shown(stated.registry)
+    except EvidenceError as error:
+        yield error.problem
+        return
+    if (entry.number, point.origin) != (stated.registry["entry"], stated.registry["origin"]):
+        yield f"its proof is of entry {entry.number} of the registry {point.origin}, not of the one that it names"
+    if entry.kind != kinds.DECIDED or entry.body["decision"] != stated.decision:
+        yield f"entry {entry.number} of the registry {point.origin}, which it names, is not of this decision"
+
+
+def _shown(registry: Mapping[str, Any]) -> tuple[Entry, Checkpoint]:
+    """Entry and checkpoint of a proof; whoever has signed the checkpoint, what it shows has to hold."""
+    proof, where = registry["proof"], "its proof of the registry's entry"
+    point = Checkpoint.parse(str(proof["checkpoint"]).encode("utf-8", "surrogatepass"), where)
+    return verify_proof(proof, point.envelope.keys.values(), where)
+
+
+def _unvouched(stated: Statement, registry: Listed | None, trusted: Set[PublicKey]) -> Iterator[str]:
+    """Whether a trusted registry has signed what is said to be the registry's."""
+    if stated.registry is not None:
+        with suppress(EvidenceError):
+            _, point = _shown(stated.registry)
+            if not point.signers(trusted):
+                yield f"no trusted registry has signed the checkpoint of {point.origin} that it holds"
+    if registry and not trusted & set(registry.signers):
+        yield f"no trusted registry has signed the last checkpoint of {registry.origin} that was given"

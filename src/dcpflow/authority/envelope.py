@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.authority.keys import PublicKey, Signer
-from dcpflow.errors import EvidenceError
+from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical
 
 MOST_SIGNATURES = 64
@@ -69,6 +70,15 @@ class Envelope:
         """The same with one more signature, or with this key's made anew."""
         signature = signer.sign(pre_authentication(self.payload_type, self.payload))
         return Envelope(self.payload_type, self.payload, {**self.signatures, signer.public.line: signature})
+
+    @property
+    def keys(self) -> dict[str, PublicKey]:
+        """The public keys among the key ids, by id; that they have signed is :meth:`signed`'s to say."""
+        found = {}
+        for name in self.signatures:
+            with suppress(UsageError):
+                found[name] = PublicKey.parse(name, "the key id")
+        return found
 
     def signed(self, name: str, key: PublicKey) -> bool:
         """Whether the signature that stands under a key id is this key's."""

@@ -50,8 +50,8 @@ class Statement:
         bundle: digest of the bytes of the audit's bundle, without what is revealed later.
         facts: what it says of the decision, see :func:`facts`.
         expiry: when it ceases to stand.
-        registry: where the audit stands in a registry: ``origin``, ``entry``, ``proof`` and ``checkpoint``; None
-            where it stands in none.
+        registry: where the decision stands in a registry: ``origin``, ``entry`` (its number) and ``proof``, as
+            :meth:`dcpflow.authority.log.Log.prove` gives it, with a checkpoint; None where it stands in none.
         version: of dcpflow, of the one who made it.
     """
 
@@ -120,8 +120,8 @@ class Statement:
         newer = tuple(expires["newer_models"])
         if not all(isinstance(family, str) for family in newer):
             raise TypeError("expires.newer_models must be a list of text")
-        if registry is not None and not isinstance(registry, dict):
-            raise TypeError("registry must be an object or null")
+        if registry is not None:
+            _check_listing(registry)
         return cls(
             decision=f"sha256:{subjects[DECISION]}",
             bundle=f"sha256:{subjects[BUNDLE]}",
@@ -150,6 +150,16 @@ def facts(decision: Mapping[str, Any]) -> dict[str, Any]:
         "scope": decision["scope"],
         "roles": decision["roles"],
     }
+
+
+def _check_listing(registry: Any) -> None:
+    if not isinstance(registry, dict) or registry.keys() != {"origin", "entry", "proof"}:
+        raise TypeError("registry must be null, or have origin, entry and proof")
+    proof = registry["proof"]
+    if not isinstance(registry["origin"], str) or type(registry["entry"]) is not int or not isinstance(proof, dict):
+        raise TypeError("registry.origin must be text, entry a number and proof an object")
+    if not isinstance(proof.get("checkpoint"), str):
+        raise TypeError("registry.proof.checkpoint must be text")
 
 
 def day(text: object) -> datetime.date:

@@ -8,66 +8,57 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from dcpflow.authority import certificate, statement, trust
-from dcpflow.authority.certificate import Account, Certificate, Listed, Verified
+from dcpflow.authority import certificate, kinds, statement
+from dcpflow.authority.certificate import Account, Certificate, Verified
 from dcpflow.authority.envelope import Envelope
 from dcpflow.authority.keys import KeyIsEncrypted, PublicKey, Signer
+from dcpflow.authority.listing import listed
+from dcpflow.authority.log import Log
 from dcpflow.authority.statement import Expiry, Statement
+from dcpflow.authority.trust import Party
 from dcpflow.bundles import export
-from dcpflow.bundles.kinds import Kind
+from dcpflow.bundles.kinds import certificate_of
 from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical, files
 from dcpflow.records.draws import Nonce
 from dcpflow.stages.verify import with_task
 
-NAME: Final = "certificate.dsse.json"
-SUFFIX: Final = ".dsse.json"
-"""Beside a bundle, its certificate has its name and this."""
-
 
 def certify(
-    path: Path,
-    key: Path,
-    expiry: Expiry,
-    out: Path | None = None,
-    nonce_file: Path | None = None,
-    data_file: Path | None = None,
+    audit: Verification, key: Path, expiry: Expiry, registry: str | None = None, out: Path | None = None
 ) -> tuple[Path, Certificate]:
-    """Verify an audit, make its certificate, sign it and write it.
+    """Make the certificate of a verified audit, sign it and write it.
 
     Args:
-        path: a results folder or a bundle.
+        audit: as :func:`examined` gave it.
         key: the private key.
         expiry: when it ceases to stand.
+        registry: folder or address of the registry that lists the decision; None where none does.
         out: the file to write; by default beside what was verified.
-        nonce_file: the nonce, to replay all conversations and score again before signing.
-        data_file: the task's data set, likewise, where it is not the downloaded one.
 
     Raises:
-        UsageError: the key must not be used, there is a certificate already, it would have expired by now, or this is
-            no audit of dcpflow.
-        EvidenceError: the audit does not verify. Nothing is signed.
+        UsageError: the key must not be used, there is a certificate already, it would have expired by now, this is no
+            audit of dcpflow, or the registry does not list the decision. Nothing is written.
     """
+    path = Path(audit.path)
     if expiry.date and expiry.date < today():
         raise UsageError(f"the certificate would have expired on {expiry.date} already", "Give a later date")
-    signer = read_key(key, path)
-    audit = examined(path, nonce_file, data_file)
-    out = out or beside(path, audit.kind)
+    out = out or certificate_of(path, audit.kind)
     if out.exists():
         raise UsageError(
             f"there is a certificate already: {out}",
             f"To add a signature to it: dcpflow countersign '{out}' '{path}' --key FILE; to make another, remove it",
         )
-    about = verified(audit)
+    signer, about = read_key(key, path), verified(audit)
     stated = Statement(
         decision=about.decision_digest,
         bundle=about.bundle_digest,
         facts=statement.facts(about.decision),
         expiry=expiry,
-        registry=None,
+        registry=_shown(open_registry(registry), about) if registry else None,
         version=version("dcpflow"),
     )
     signed = Envelope(statement.PAYLOAD_TYPE, stated.to_bytes(), {}).signed_by(signer)
@@ -75,74 +66,99 @@ def certify(
     return out, Certificate(signed, stated)
 
 
-def countersign(
-    given: Path, path: Path, key: Path, nonce_file: Path | None = None, data_file: Path | None = None
-) -> Certificate:
-    """Verify an audit and its certificate, and add a signature to the certificate.
+def _shown(log: Log, about: Verified) -> dict[str, Any]:
+    """Where the registry lists the decision, with the proof."""
+    for entry in reversed(log.entries):
+        if entry.kind == kinds.DECIDED and entry.body["decision"] == about.decision_digest:
+            return {"origin": log.head.origin, "entry": entry.number, "proof": log.prove(entry.number)}
+    raise UsageError(
+        f"the registry {log.head.origin} does not list the decision {about.decision_digest}",
+        "Have it registered as decided first, or leave --registry out",
+    )
+
+
+def countersign(audit: Verification, given: Path, key: Path, registry: str | None = None) -> Certificate:
+    """Add a signature to the certificate of a verified audit.
 
     Args:
+        audit: as :func:`examined` gave it: what the certificate has to be of.
         given: the certificate.
-        path: the results folder or bundle that it has to be of.
         key: the private key.
-        nonce_file: as for :func:`certify`.
-        data_file: likewise.
+        registry: folder of the registry, which then lists the certificate with all its signatures; None for no entry.
 
     Raises:
         UsageError: the key must not be used, or this is no audit of dcpflow.
-        EvidenceError: the audit does not verify, or the certificate does not hold. Nothing is signed.
+        EvidenceError: the certificate does not hold. Nothing is signed.
     """
-    signer = read_key(key, path)
-    read = read_certificate(given)
-    account = certificate.assess(read, verified(examined(path, nonce_file, data_file)), None, None, today())
-    if account.faults:
+    signer, log = read_key(key, Path(audit.path)), open_registry(registry) if registry else None
+    account = account_of(audit, given, log=log)
+    if account.faults or account.certificate is None:
         raise EvidenceError(f"{given} is not signed, since it does not hold: {'; '.join(account.faults)}")
+    read = account.certificate
     signed = Certificate(read.envelope.signed_by(signer), read.stated)
     files.write_atomic(given, signed.envelope.to_bytes())
+    if log:
+        body = {
+            "certificate": signed.digest,
+            "decision": signed.stated.decision,
+            "registration": signed.stated.facts["registration"],
+            "keys": list(signed.envelope.signatures),
+        }
+        log.append(kinds.CERTIFIED, body, unless=lambda entries: any(entry.body == body for entry in entries))
     return signed
 
 
 def account_of(
     audit: Verification,
     given: Path | None = None,
-    parties: Sequence[trust.Party] | None = None,
-    registry: Listed | None = None,
+    parties: Sequence[Party] | None = None,
+    log: Log | None = None,
     at: datetime.date | None = None,
-) -> Account | None:
+) -> Account:
     """What the certificate of a verified audit is worth.
 
     Args:
         audit: what was verified.
         given: the certificate; by default the one beside it, if there is one.
         parties: whose keys are believed; None where nobody said.
-        registry: what a registry lists about it; None where none was given.
+        log: a registry that may list it; None where none was given.
         at: the day on which it has to stand; by default today.
 
-    Returns:
-        None where there is neither a certificate nor a registry.
-
     Raises:
-        UsageError: a certificate was given of what is no audit of dcpflow.
-        EvidenceError: the certificate cannot be read, or is none.
+        UsageError: this is no audit of dcpflow.
     """
-    place = given or beside(Path(audit.path), audit.kind)
-    read = read_certificate(place) if given or place.exists() else None
-    if read is None and registry is None:
-        return None
-    return certificate.assess(read, verified(audit), parties, registry, at or today())
+    about, unread, read = verified(audit), "", None
+    place = given or certificate_of(Path(audit.path), audit.kind)
+    try:
+        read = read_certificate(place) if given or place.exists() else None
+        if read and log:
+            certificate.hold(read.stated, log)
+    except EvidenceError as error:
+        unread = error.problem
+    found = listed(log, about, read) if log else None
+    return certificate.assess(read, about, parties, found, at or today(), unread)
 
 
-def examined(path: Path, nonce_file: Path | None, data_file: Path | None) -> Verification:
-    """An audit of ours that verifies.
+def examined(
+    path: Path, nonce_file: Path | None, data_file: Path | None = None, *, replay: bool = True
+) -> Verification:
+    """An audit that verifies.
+
+    Args:
+        path: a results folder or a bundle.
+        nonce_file: the nonce; None where it is not known.
+        data_file: the task's data set, where it is not the downloaded one.
+        replay: whether to replay all conversations and to score again too, where the nonce is known.
 
     Raises:
-        UsageError: it is none of ours.
+        UsageError: there is nothing that can be verified.
         EvidenceError: it does not verify.
     """
     found = verify(path, Nonce.read(nonce_file) if nonce_file else None)
-    if nonce_file:
+    if nonce_file and replay:
         found = with_task(found, nonce_file, data_file)
     if not found.ok:
-        raise EvidenceError(f"nothing is signed, since this does not verify: {found.error}")
+        raise EvidenceError(f"nothing is done with what does not verify: {found.error}")
     return found
 
 
@@ -154,7 +170,7 @@ def verified(audit: Verification) -> Verified:
     """
     if audit.replayed is None:
         raise UsageError(
-            f"{audit.path} is a {audit.kind.value}: its integrity is self-attested",
+            f"{audit.path} is of another kind ({audit.kind.value}), whose integrity is self-attested",
             "A certificate is of an audit of dcpflow: a results folder, or its bundle",
         )
     decided = audit.replayed.decided
@@ -163,11 +179,6 @@ def verified(audit: Verification) -> Verified:
         decision_digest=canonical.digest(decided.to_bytes()),
         bundle_digest=canonical.digest(export.sealed(audit.replayed)),
     )
-
-
-def beside(path: Path, kind: Kind) -> Path:
-    """Where the certificate of a results folder or of a bundle lies."""
-    return path.with_name(path.name + SUFFIX) if kind is Kind.BUNDLE else path / NAME
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -183,6 +194,16 @@ def read_certificate(path: Path) -> Certificate:
     return Certificate.parse(files.read(path, "the certificate"), str(path))
 
 
+def open_registry(place: str) -> Log:
+    """The registry in a folder.
+
+    Raises:
+        UsageError: there is none.
+        EvidenceError: it is not whole.
+    """
+    return Log.open(Path(place))
+
+
 def new_key(path: Path) -> PublicKey:
     """Make a key pair, outside of any results folder; returns the public key.
 
@@ -193,12 +214,12 @@ def new_key(path: Path) -> PublicKey:
     return Signer.new(path).public
 
 
-def read_key(path: Path, results: Path) -> Signer:
+def read_key(path: Path, results: Path | None = None) -> Signer:
     """A private key that may be used; its passphrase, if it has one, is asked for on the terminal.
 
     Args:
         path: the file.
-        results: what is to be signed, where the key must not lie.
+        results: a folder where the key must not lie.
 
     Raises:
         UsageError: it lies in a results folder, others can read it, or it cannot be read.
@@ -208,17 +229,16 @@ def read_key(path: Path, results: Path) -> Signer:
         return Signer.read(path)
     except KeyIsEncrypted as error:
         if not sys.stdin.isatty():
-            raise UsageError(
-                error.problem, "There is no terminal to ask for its passphrase: run this on one, or use another key"
-            ) from None
+            remedy = "There is no terminal to ask for its passphrase: run this on one, or use another key"
+            raise UsageError(error.problem, remedy) from None
         return Signer.read(path, getpass.getpass(f"Passphrase of {path}: ").encode())
 
 
-def _require_outside(path: Path, *results: Path) -> None:
+def _require_outside(path: Path, results: Path | None = None) -> None:
     """Refuse a key in a folder that is handed to others, bundled or published."""
-    within = [folder.resolve() for folder in results if folder.is_dir()]
     for folder in (*path.absolute().parents, *path.resolve().parents):
-        if folder.resolve() in within or (folder / "decision.json").exists() or (folder / "registration").is_dir():
+        known = (folder / "decision.json").exists() or (folder / "registration").is_dir()
+        if known or (results and folder == results.resolve()):
             raise UsageError(f"the key {path} lies in the results folder {folder}", "Keep keys outside of results")
 
 
