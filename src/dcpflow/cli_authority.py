@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from dcpflow.authority.certificate import Account
-    from dcpflow.bundles.verify import Verification
+from dcpflow.authority import kinds
 
-REASONS = ("verifier_flaw", "leaked_seal", "later_witness", "other")
+if TYPE_CHECKING:
+    from dcpflow.authority.certificate import Account, Certificate
+    from dcpflow.bundles.verify import Verification
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
     command = commands.add_parser("revoke", help="list in a registry that a certificate or decision is revoked")
     command.add_argument("path", type=Path, help="a certificate; or results or a bundle, to revoke the decision")
-    command.add_argument("--reason", choices=REASONS, required=True)
+    command.add_argument("--reason", choices=kinds.REASONS, required=True)
     command.add_argument("--text", default="", help="in words, one line")
     _add_registry(command)
     command.set_defaults(run=_revoke)
@@ -155,22 +155,28 @@ def _keys_new(options: argparse.Namespace) -> None:
     print(f"wrote {options.file}.pub: {public.line}")
 
 
+def _names(made: Certificate) -> str:
+    return ", ".join(key.id for key in made.envelope.keys.values())
+
+
 def _certify(options: argparse.Namespace) -> None:
     from dcpflow.authority.statement import Expiry  # noqa: PLC0415
     from dcpflow.stages import certifying  # noqa: PLC0415
 
+    signer = certifying.read_key(options.key, options.path)
     audit = certifying.examined(options.path, options.nonce_file, options.data_file)
     expiry = Expiry(options.expires, tuple(options.expires_with_newer))
-    out, made = certifying.certify(audit, options.key, expiry, options.registry, options.out)
-    print(f"wrote {out}: {made.digest}, signed by {', '.join(made.envelope.signatures)}")
+    out, made = certifying.certify(audit, signer, expiry, options.registry, options.out)
+    print(f"wrote {out}: {made.digest}, signed by {_names(made)}")
 
 
 def _countersign(options: argparse.Namespace) -> None:
     from dcpflow.stages import certifying  # noqa: PLC0415
 
+    signer = certifying.read_key(options.key, options.path)
     audit = certifying.examined(options.path, options.nonce_file, options.data_file)
-    made = certifying.countersign(audit, options.certificate, options.key, options.registry)
-    print(f"wrote {options.certificate}: {made.digest}, signed by {', '.join(made.envelope.signatures)}")
+    made = certifying.countersign(audit, options.certificate, signer, options.registry)
+    print(f"wrote {options.certificate}: {made.digest}, signed by {_names(made)}")
 
 
 def _revoke(options: argparse.Namespace) -> None:

@@ -133,18 +133,21 @@ class Signature:
 
     Attributes:
         key: its key id, as it stands in the envelope.
+        fingerprint: of the key that made it or is said to have, as ``ssh-keygen -l`` prints it; the key id where that
+            is no public key.
         party: whose key it is, of those trusted; None where it is nobody's.
         fault: why it does not hold, or no longer counts; empty where it does.
     """
 
     key: str
+    fingerprint: str
     party: Party | None
     fault: str = ""
 
     @property
     def name(self) -> str:
         """How it is called in messages."""
-        return self.party.name if self.party else self.key
+        return f"{self.party.name} ({self.fingerprint})" if self.party else self.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +223,19 @@ def _signatures(
 ) -> Iterator[Signature]:
     keys = envelope.keys
     for name in envelope.signatures:
-        if name in keys:
-            party = holder(trust, keys[name])
+        key = keys.get(name)
+        if key:
+            party = holder(trust, key)
         else:
             # somebody else's software may name keys in its own way, and an id is no more than a hint
             party = next((party for party in trust if envelope.signed(name, party.key)), None)
+            key = party.key if party else None
         until = party.not_after if party else None
         fault = ""
-        if name not in keys and party is None:
+        if key is None:
             fault = "its key id is no public key, and no trusted key has made it"
-        elif name in keys and not envelope.signed(name, keys[name]):
-            other = next((other for other, key in keys.items() if envelope.signed(name, key)), "")
+        elif not envelope.signed(name, key):
+            other = next((other.id for other in keys.values() if envelope.signed(name, other)), "")
             fault = (
                 f"it was made with another key, {other}: signatures were swapped"
                 if other
@@ -238,7 +243,7 @@ def _signatures(
             )
         elif until and (registry.signed.get(name, at) if registry else at) > until:
             fault = f"the key expired: it is trusted until {until}, and no registry was shown the signature by then"
-        yield Signature(name, party, fault)
+        yield Signature(name, key.id if key else name, party, fault)
 
 
 def _foreign(stated: Statement, verified: Verified) -> Iterator[str]:
@@ -266,7 +271,7 @@ def _unsigned(signatures: Sequence[Signature], registry: Listed | None) -> Itera
     present = {one.key for one in signatures}
     for key, day in registry.signed.items() if registry else ():
         if key not in present:
-            yield f"the signature of {key} was stripped: the registry was shown it on {day}"
+            yield f"a signature was stripped: the registry was shown that of {key} on {day}"
 
 
 def _expired(stated: Statement, registry: Listed | None, at: datetime.date) -> Iterator[str]:

@@ -113,9 +113,9 @@ class Statement:
         for digest in subjects.values():
             if not isinstance(digest, str) or not _HEX.fullmatch(digest):
                 raise ValueError(f"a subject's sha256 is {digest!r:.80}")
-        facts = {name: content for name, content in predicate.items() if name not in TERMS}
-        if not isinstance(facts["claim"]["id"], str) or not isinstance(predicate["dcpflow"], str):
+        if not isinstance(predicate["claim"]["id"], str) or not isinstance(predicate["dcpflow"], str):
             raise TypeError("claim.id and dcpflow must be text")
+        facts = {name: content for name, content in predicate.items() if name not in TERMS}
         expires, registry = predicate["expires"], predicate["registry"]
         newer = tuple(expires["newer_models"])
         if not all(isinstance(family, str) for family in newer):

@@ -18,8 +18,8 @@ def render(account: Account) -> str:
         lines += wrapped("certificate", f"{account.certificate.digest}, {what}")
     for one in account.signatures:
         lines += wrapped("signature", _signature(one))
-    for text in _standing(account):
-        lines += wrapped("registry" if account.registry else "stands", text)
+    for title, text in _standing(account):
+        lines += wrapped(title, text)
     lines += wrapped("formal", "a formal certificate is issued" if account.formal else "no formal certificate:")
     for text in (*account.faults, *account.withheld):
         lines += wrapped("", text)
@@ -30,27 +30,24 @@ def _signature(one: Signature) -> str:
     if one.fault:
         return f"DOES NOT HOLD  {one.name}: {one.fault}"
     if one.party is None:
-        return f"holds, of a key that is not trusted: {one.key}"
-    until = f", trusted until {one.party.not_after}" if one.party.not_after else ""
-    return f"holds, of {one.party.name}, trusted as {' and '.join(one.party.roles)}{until}: {one.key}"
+        return f"holds, of a key that nobody is trusted with: {one.fingerprint}"
+    until = f" until {one.party.not_after}" if one.party.not_after else ""
+    return f"holds, of {one.name}, trusted as {' and '.join(one.party.roles)}{until}"
 
 
-def _standing(account: Account) -> Iterator[str]:
+def _standing(account: Account) -> Iterator[tuple[str, str]]:
     if account.certificate:
         expiry = account.certificate.stated.expiry
         rules = [f"until {expiry.date}"] if expiry.date else []
         rules += [f"until a newer model of {family} is listed" for family in expiry.newer]
-        yield f"stands {' and '.join(rules) or 'without an end'}; asked for {account.at}"
+        yield "stands", f"{' and '.join(rules) or 'without an end'}; asked for {account.at}"
     if account.registry:
         listed = account.registry
         for entry in listed.witnesses:
             text = f": {entry.text}" if entry.text else ""
-            yield (
-                f"a recovery was filed on {entry.date} (entry {entry.entry}, record {entry.record}){text}. It is shown "
-                "as filed, not checked: dcpflow witness check RECORD RESULTS"
-            )
-        if not listed.revocations:
-            yield f"{listed.origin} lists no revocation"
+            what = f"a recovery was filed on {entry.date} (entry {entry.entry}, record {entry.record}){text}"
+            yield "witness", f"{what}. It is shown as filed, not checked: dcpflow witness check RECORD RESULTS"
+        yield "registry", f"{listed.origin}: {len(listed.revocations)} revocations of this"
 
 
 def to_json(account: Account) -> dict[str, Any]:
@@ -71,6 +68,7 @@ def to_json(account: Account) -> dict[str, Any]:
         "signatures": [
             {
                 "key": one.key,
+                "fingerprint": one.fingerprint,
                 "holds": not one.fault,
                 "fault": one.fault,
                 "trusted": one.party is not None,

@@ -28,20 +28,20 @@ from dcpflow.stages.verify import with_task
 
 
 def certify(
-    audit: Verification, key: Path, expiry: Expiry, registry: str | None = None, out: Path | None = None
+    audit: Verification, signer: Signer, expiry: Expiry, registry: str | None = None, out: Path | None = None
 ) -> tuple[Path, Certificate]:
     """Make the certificate of a verified audit, sign it and write it.
 
     Args:
         audit: as :func:`examined` gave it.
-        key: the private key.
+        signer: whose certificate it is, see :func:`read_key`.
         expiry: when it ceases to stand.
         registry: folder or address of the registry that lists the decision; None where none does.
         out: the file to write; by default beside what was verified.
 
     Raises:
-        UsageError: the key must not be used, there is a certificate already, it would have expired by now, this is no
-            audit of dcpflow, or the registry does not list the decision. Nothing is written.
+        UsageError: there is a certificate already, it would have expired by now, this is no audit of dcpflow, or the
+            registry does not list the decision. Nothing is written.
     """
     path = Path(audit.path)
     if expiry.date and expiry.date < today():
@@ -52,7 +52,7 @@ def certify(
             f"there is a certificate already: {out}",
             f"To add a signature to it: dcpflow countersign '{out}' '{path}' --key FILE; to make another, remove it",
         )
-    signer, about = read_key(key, path), verified(audit)
+    about = verified(audit)
     stated = Statement(
         decision=about.decision_digest,
         bundle=about.bundle_digest,
@@ -77,20 +77,20 @@ def _shown(log: Log, about: Verified) -> dict[str, Any]:
     )
 
 
-def countersign(audit: Verification, given: Path, key: Path, registry: str | None = None) -> Certificate:
+def countersign(audit: Verification, given: Path, signer: Signer, registry: str | None = None) -> Certificate:
     """Add a signature to the certificate of a verified audit.
 
     Args:
         audit: as :func:`examined` gave it: what the certificate has to be of.
         given: the certificate.
-        key: the private key.
+        signer: who signs it.
         registry: folder of the registry, which then lists the certificate with all its signatures; None for no entry.
 
     Raises:
-        UsageError: the key must not be used, or this is no audit of dcpflow.
+        UsageError: this is no audit of dcpflow.
         EvidenceError: the certificate does not hold. Nothing is signed.
     """
-    signer, log = read_key(key, Path(audit.path)), open_registry(registry) if registry else None
+    log = open_registry(registry) if registry else None
     account = account_of(audit, given, log=log)
     if account.faults or account.certificate is None:
         raise EvidenceError(f"{given} is not signed, since it does not hold: {'; '.join(account.faults)}")
