@@ -54,6 +54,7 @@ rule register:
             f"{RESULTS}/registration/parts/{{part}}.json",
             part=("design", "thresholds"),
         ),
+        registry=AUDIT.registry_files,
     log:
         f"{LOGS}/register.log",
     conda:
@@ -62,10 +63,11 @@ rule register:
         design=lambda _: AUDIT.section("design"),
         thresholds=lambda _: AUDIT.section("thresholds"),
         strata=lambda _: STRATA,
+        registry=lambda _: AUDIT.registry,
     message:
-        "registering the audit: counts and thresholds are fixed before any episode"
+        "registering the audit: slot, counts and thresholds are fixed before any episode"
     shell:
-        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} --registry {{params.registry:q}} > {{log:q}} 2>&1"
 
 
 # What is scored together has other inputs after an edit of a count. Snakemake would not look for that in a run that also

@@ -113,7 +113,8 @@ class Audit:
 
     def register(self) -> None:
         strata = json.loads(self.workflow.registered_strata)
-        registering.register(self.results, self.section("design"), self.section("thresholds"), strata)
+        design, thresholds = self.section("design"), self.section("thresholds")
+        registering.register(self.results, design, thresholds, strata, self.workflow.registry)
 
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
@@ -182,7 +183,7 @@ class Audit:
         evidence.write_evidence(self.job, self.receipts, self.scores)
 
     def decide(self) -> None:
-        decide.decide(self.results, self.receipts, self.scores)
+        decide.decide(self.results, self.receipts, self.scores, self.workflow.registry)
 
     def conclude(self, *phases: str) -> None:
         """All that follows once every episode stands: replay and scores, of some phases or all, tables, decision."""
@@ -316,7 +317,9 @@ def _audit(folder: Path, settings: dict[str, Any], sections: dict[str, Any]) -> 
     if not nonce_file.exists():
         nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
         nonce_file.chmod(0o600)
-    small = merged(settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS})
+    # a registry is for the tests that are about one
+    alone = {"execution": {"registry": "none"}}
+    small = merged(settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS, **alone})
     return Audit(folder / "results", nonce_file, merged(small, sections))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,11 +20,13 @@ SUBJECTS: Final = ("certificate", "decision", "registration")
 LONGEST: Final = 4_000
 """Characters of one text."""
 
+_BREAK: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 Form = tuple[str, Callable[[Any], bool]]
 
 
 def _is_text(value: object, least: int = 1) -> bool:
-    return isinstance(value, str) and least <= len(value) <= LONGEST and value.isprintable()
+    return isinstance(value, str) and least <= len(value) <= LONGEST and not _BREAK.search(value)
 
 
 def _word(*allowed: str) -> Form:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView, Episode
-from dcpflow.records import files, history, packet, plan, public, receipts, registration
+from dcpflow.records import files, history, packet, plan, public, receipts, registration, snapshot
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -38,6 +38,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         layout.evidence / "facts.json",
         layout.decision,
     ]
+    if seen.noted:
+        paths.append(snapshot.path(layout.registration))
     if seen.checkpoint:
         paths.append(layout.checkpoint)
     if seen.registered.web:

@@ -14,7 +14,7 @@ from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Shape, hold, listed, mapped, record, word
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
-from dcpflow.records import canonical, history, plan, registration
+from dcpflow.records import canonical, history, plan, registration, snapshot
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -66,6 +66,7 @@ def check(layout: Layout, *, thorough: bool) -> None:
 def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.registration / "contract.json", shapes.CONTRACT
     yield layout.registration / "registration.json", shapes.REGISTRATION
+    yield snapshot.path(layout.registration), shapes.SNAPSHOT
     yield layout.checkpoint, shapes.CHECKPOINT
     yield layout.packet, shapes.PACKET
     yield layout.evidence / "facts.json", shapes.FACTS

@@ -246,6 +246,7 @@ _FACTS: Final[Mapping[str, Shape]] = {
     "target_runs": COUNT,
 }
 FACTS: Final = record(contract=DIGEST, facts=record(("strata",), **_FACTS, strata=named(record((), **_FACTS))))
+SNAPSHOT: Final = record(origin=TEXT, key=TEXT, number=POSITION, earlier=listed(TEXT), starts=COUNT, episodes=COUNT)
 DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_randomness=TEXT, first_arm=ARM)
 USAGE: Final = record(
     ("web_requests",),

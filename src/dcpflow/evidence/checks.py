@@ -411,6 +411,31 @@ def error_budget(context: Context) -> Finding:
     )
 
 
+def _undisclosed(context: Context) -> list[str]:
+    """Earlier audits of the family or claim that the registry knew, and the claim does not list."""
+    noted, claim = context.view.noted, context.config.claim
+    return [slot for slot in noted.earlier if slot not in claim.earlier_audits] if noted else []
+
+
+def _registry_tells(context: Context) -> bool:
+    """Whether a registry shows something: whoever runs the audit can keep one alone that nobody signs, and begin it
+    anew, so that it can speak against the audit only."""
+    noted = context.view.noted
+    return noted is not None and bool(noted.key or _undisclosed(context))
+
+
+@_check("core", CORE_ONLY, applies=_registry_tells)
+def earlier_audits_disclosed(context: Context) -> Finding:
+    """The claim lists every earlier audit of its family, and of its own in any family, that the registry knew."""
+    good = "all earlier audits of family and claim that the registry knew are listed in claim.earlier_audits"
+    undisclosed = _undisclosed(context)
+    if not undisclosed:
+        return PASS, good, ()
+    more = f" and {len(undisclosed) - 3} more" if len(undisclosed) > 3 else ""
+    shown = ", ".join(undisclosed[:3]) + more
+    return FAIL, f"undisclosed: the registry knew earlier audits that claim.earlier_audits does not list: {shown}", ()
+
+
 # --- needed for Evidence -----------------------------------------------------------------------------------
 
 
@@ -553,13 +578,15 @@ def nonce_secret(context: Context) -> Finding:
 
 @_check("report", REPORTED)
 def all_target_runs_shown(context: Context) -> Finding:
-    """The claimed run is the only one; whole runs deleted elsewhere cannot be seen without a registry."""
-    runs = context.facts.target_runs
-    return (
-        NOT_ASSESSED,
-        f"{runs} started in this results folder; runs elsewhere are not visible without a registry",
-        (),
-    )
+    """All starts of the claim's audits are counted; those elsewhere are not seen without a registry that is signed."""
+    runs, noted = context.facts.target_runs, context.view.noted
+    here = f"{runs} started in this results folder"
+    if noted is None or not noted.key:
+        return NOT_ASSESSED, f"{here}; runs elsewhere are not visible without a registry", ()
+    if noted.episodes:
+        late = f"{noted.episodes} episodes had been started before the registry {noted.origin!r} was told"
+        return NOT_ASSESSED, f"{here}; {late}", ()
+    return PASS, f"{here}; the registry {noted.origin!r} knew {noted.starts} earlier starts elsewhere", ()
 
 
 @_check("report", REPORTED)

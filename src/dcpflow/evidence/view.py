@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
+from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores, snapshot
 from dcpflow.records.calls import Call
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -21,6 +21,7 @@ from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
+from dcpflow.records.snapshot import Snapshot
 from dcpflow.records.transcript import exchanges
 
 
@@ -86,6 +87,7 @@ class AuditView:
         strata: the challengers of each stratum beside those that decide, as an audit with the same target run and
             nothing else. They have a contract of their own, and none of them is among ``episodes``.
         claimed: of a stratum, the target run, which is not among its episodes; None for the audit itself.
+        noted: what the registry knew when the audit was started; None where none was asked, and of a stratum.
     """
 
     registered: Registered
@@ -99,6 +101,7 @@ class AuditView:
     packets: Mapping[str, Packet]
     strata: Mapping[str, AuditView] = field(default_factory=dict)
     claimed: Episode | None = None
+    noted: Snapshot | None = None
 
     @cached_property
     def _scored(self) -> dict[str, ScoreRow]:
@@ -239,7 +242,8 @@ def load(
     if checkpoint:
         _check_checkpoint(layout, registered, seen.episodes, checkpoint[0], seen.packets)
         seen = replace(seen, checkpoint={**checkpoint[0], "digest": checkpoint[1]})
-    return replace(seen, strata={name: _stratum(layout, seen, name, of) for name, of in strata.items()})
+    found = {name: _stratum(layout, seen, name, of) for name, of in strata.items()}
+    return replace(seen, strata=found, noted=snapshot.read(layout.registration))
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:

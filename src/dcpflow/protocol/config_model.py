@@ -670,6 +670,14 @@ class Execution(Section):
         description="Text from an auditor or a public beacon, given after the registration is fixed and "
         "mixed into the draws; `null` if there is none.",
     )
+    registry: str = Field(
+        "registry",
+        pattern=ONE_LINE,
+        description="Registry in which slot, starts, amendments and decision of this audit are noted: a folder outside "
+        "of `results`, or the `https://` address of a static file server that publishes one, whose operator adds what "
+        "is requested. A folder with a relative path is made where there is none. `none` for no registry; see "
+        "`docs/registry.md`.",
+    )
 
 
 class Budget(Section):

@@ -37,6 +37,11 @@ class Layout:
         return self.root / "history"
 
     @property
+    def registry(self) -> Path:
+        """What this folder is called in a registry, and what was not noted there yet: beside all that is hashed."""
+        return self.root / "registry"
+
+    @property
     def public(self) -> Path:
         """The task's public material."""
         return self.root / "task" / "public"

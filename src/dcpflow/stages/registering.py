@@ -9,6 +9,8 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
 from dcpflow.records import history, registration, stagefile
 from dcpflow.records.layout import Layout
+from dcpflow.records.registration import Registered
+from dcpflow.stages import registry
 from dcpflow.stages.seal import SEAL_SCHEMA
 from dcpflow.tasks import task_sources
 
@@ -47,18 +49,27 @@ def plan_parts(
 
 
 def register(
-    results: Path, design: dict[str, Any], thresholds: dict[str, Any], strata: dict[str, dict[str, Any]]
+    results: Path,
+    design: dict[str, Any],
+    thresholds: dict[str, Any],
+    strata: dict[str, dict[str, Any]],
+    noted_in: str = registry.OFF,
 ) -> None:
-    """Complete the registration; where it differs from the last one, the history gets an amendment.
+    """Complete the registration, whose slot is reserved first; where it differs from the last one, history and registry
+    get an amendment.
 
     Args:
         results: the results folder; the contract is frozen already.
         design: the configured section.
         thresholds: likewise.
         strata: of each stratum what is registered of it, and its agent's sources.
+        noted_in: the registry's folder or address.
     """
     layout = Layout(results)
-    contract = registration.read_contract(layout.registration).parts
-    parts = plan_parts(contract, design, thresholds, strata)
+    contract = registration.read_contract(layout.registration)
+    parts = plan_parts(contract.parts, design, thresholds, strata)
+    whole = {**contract.parts, **parts}
+    about_to_be = Registered(registration.registration_digest(whole), contract.digest, whole)
+    registry.reserve(layout, about_to_be, noted_in)
     registered = registration.write_registration(layout.registration, parts)
     history.append(layout, registered)

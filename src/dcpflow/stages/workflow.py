@@ -14,11 +14,11 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
 from dcpflow.errors import StorageError, storage_error
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, files, plan, receipts, sources
+from dcpflow.records import canonical, files, plan, receipts, snapshot, sources
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
-from dcpflow.stages import spending
+from dcpflow.stages import registry, spending
 from dcpflow.tasks import load_task, task_sources
 
 OF_RECORDS: Final = frozenset(
@@ -67,6 +67,16 @@ class Workflow:
     def results(self) -> str:
         """The results folder."""
         return self.config.execution.results
+
+    @property
+    def registry(self) -> str:
+        """Where the audit is noted: a folder or an address."""
+        return self.config.execution.registry
+
+    @property
+    def registry_files(self) -> list[str]:
+        """What is kept of the registry beside the registration; nothing where none is kept."""
+        return [] if self.registry == registry.OFF else [str(snapshot.path(Layout(Path(self.results)).registration))]
 
     @property
     def logs(self) -> str:
