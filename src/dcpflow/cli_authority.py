@@ -111,7 +111,8 @@ def account(options: argparse.Namespace, found: Verification) -> Account | None:
     from dcpflow.bundles.kinds import certificate_of  # noqa: PLC0415
 
     asked = options.certificate or options.trust or options.registry or options.at
-    if not found.ok or not (asked or certificate_of(Path(found.path), found.kind).exists()):
+    lies_beside = found.replayed is not None and certificate_of(Path(found.path), found.kind).exists()
+    if not found.ok or not (asked or lies_beside):
         return None
     from dcpflow.authority import trust  # noqa: PLC0415
     from dcpflow.stages import certifying  # noqa: PLC0415

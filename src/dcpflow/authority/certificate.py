@@ -133,8 +133,8 @@ class Signature:
 
     Attributes:
         key: its key id, as it stands in the envelope.
-        fingerprint: of the key that made it or is said to have, as ``ssh-keygen -l`` prints it; the key id where that
-            is no public key.
+        fingerprint: of the key that made it or is said to have, as ``ssh-keygen -l`` prints it; the key id,
+            quoted, where that is no public key.
         party: whose key it is, of those trusted; None where it is nobody's.
         fault: why it does not hold, or no longer counts; empty where it does.
     """
@@ -243,7 +243,7 @@ def _signatures(
             )
         elif until and (registry.signed.get(name, at) if registry else at) > until:
             fault = f"the key expired: it is trusted until {until}, and no registry was shown the signature by then"
-        yield Signature(name, key.id if key else name, party, fault)
+        yield Signature(name, key.id if key else f"{name!r:.80}", party, fault)
 
 
 def _foreign(stated: Statement, verified: Verified) -> Iterator[str]:
@@ -257,7 +257,8 @@ def _foreign(stated: Statement, verified: Verified) -> Iterator[str]:
     for name in sorted(expected.keys() | stated.facts.keys()):
         found = stated.facts.get(name)
         if name not in expected or name not in stated.facts:
-            yield f"it says {'something' if name not in expected else 'nothing'} of {name}, as no certificate does"
+            what = "something" if name in stated.facts else "nothing"
+            yield f"it says {what} of {name!r:.60}, as no certificate does"
         elif canonical.encode(found) != canonical.encode(expected[name]):
             yield f"what it says of {name} is not what the decision says ({found!r:.80}, not {expected[name]!r:.80})"
 

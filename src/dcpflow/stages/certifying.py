@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dcpflow.authority import certificate, kinds, statement
+from dcpflow.authority import certificate, kinds, source, statement
 from dcpflow.authority.certificate import Account, Certificate, Verified
 from dcpflow.authority.envelope import Envelope
 from dcpflow.authority.keys import KeyIsEncrypted, PublicKey, Signer
@@ -195,13 +195,13 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def open_registry(place: str) -> Log:
-    """The registry in a folder.
+    """The registry in a folder, or behind an address.
 
     Raises:
         UsageError: there is none.
-        EvidenceError: it is not whole.
+        EvidenceError: it cannot be read, or is not whole.
     """
-    return Log.open(Path(place))
+    return Log.read(source.of(place))
 
 
 def new_key(path: Path) -> PublicKey:

@@ -123,7 +123,7 @@ def check_witness(
         raise EvidenceError(f"{record}: the record has other fields than a {SCHEMA} file")
     decision = _decision(_replayed(audit))
     if body["decision"] != decision:
-        raise EvidenceError(f"{record} is of another decision ({body['decision']}), not of this one ({decision})")
+        raise EvidenceError(f"{record} is of another decision ({body['decision']!r:.80}), not of this one ({decision})")
     found = _scored(audit, body["artifact"].encode(), str(record), body["how"], body["by"], nonce_file, data_file)
     for name, value in asdict(found).items():
         if canonical.encode(value) != canonical.encode(body[name]):

@@ -147,7 +147,7 @@ def test_a_signer_who_states_something_else_than_the_decision(
     stated = issue(about, keys).stated
     for change, says in (
         ({"recovery": {"upper_bound": 0.001, "challengers": 96}}, "what it says of recovery is not what the decision"),
-        ({"prize": 1}, "it says something of prize"),
+        ({"prize": 1}, "it says something of 'prize'"),
     ):
         false = replace(stated, facts={**stated.facts, **change})
         envelope = Envelope(PAYLOAD_TYPE, false.to_bytes(), {}).signed_by(keys["auditor"]).signed_by(keys["registry"])
