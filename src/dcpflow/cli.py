@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_plan_rerun)
 
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
+
+    _add_registry(commands.add_parser("registry", help="keep or read a log of audits outside of their results"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
 
@@ -132,6 +134,8 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
+    command.add_argument("--registry", metavar="PLACE", help="also hold it against this registry, a folder or address")
+    command.add_argument("--checkpoint", type=Path, help="and that against a checkpoint that you have kept")
     command.add_argument("--json", action="store_true", help="for programs")
     cli_authority.add_trusting(command)
     command.set_defaults(run=_verify)
@@ -292,6 +296,54 @@ def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser)
     command.set_defaults(run=_bundle_import)
 
 
+def _add_registry(registry: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
+    actions = registry.add_subparsers(title="actions", required=True, metavar="ACTION")
+    there = argparse.ArgumentParser(add_help=False, parents=[audit])
+    there.add_argument("--registry", metavar="PLACE", help="a folder or an address; by default the configured one")
+
+    command = actions.add_parser("init", help="make an empty registry")
+    command.add_argument("folder", type=Path, help="the folder to make")
+    command.add_argument("--origin", required=True, help="what it is called, e.g. audits.example.org")
+    command.add_argument("--key", type=Path, metavar="FILE.pub", help="the public key that will sign its checkpoints")
+    command.add_argument("--by-request", action="store_true", help="its operator adds what audits request")
+    command.set_defaults(run=_registry_init)
+
+    command = actions.add_parser("show", parents=[there], help="print its entries")
+    command.set_defaults(run=lambda options: _registry(options, "show"))
+
+    command = actions.add_parser("request", parents=[audit], help="print what a registry's operator is to add")
+    command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
+    command.set_defaults(run=_registry_request)
+
+    command = actions.add_parser("add", parents=[there], help="add what an audit has requested")
+    command.add_argument("request", type=Path)
+    command.set_defaults(run=lambda options: _registry(options, "add", options.request))
+
+    command = actions.add_parser("sign", parents=[there], help="sign a checkpoint of all entries")
+    command.add_argument("--key", type=Path, required=True, help="the private key")
+    command.set_defaults(run=lambda options: _registry(options, "sign", options.key))
+
+    command = actions.add_parser(
+        "check", parents=[there], help="see that nothing was cut or altered; exit 1 where it was"
+    )
+    command.add_argument("--since", type=Path, metavar="CHECKPOINT", help="an older checkpoint that you have kept")
+    command.add_argument(
+        "--trust", type=Path, nargs="+", default=[], metavar="FILE.pub", help="keys of which one signed"
+    )
+    command.set_defaults(run=lambda options: _registry(options, "check", options.since, options.trust))
+
+    command = actions.add_parser("prove", parents=[there], help="print a proof that an entry is in the last checkpoint")
+    command.add_argument("entry", type=_count, help="its number")
+    command.set_defaults(run=lambda options: _registry(options, "prove", options.entry))
+
+    command = actions.add_parser("proven", help="say what such a proof shows; exit 1 where it shows nothing")
+    command.add_argument("proof", type=Path)
+    command.add_argument(
+        "--trust", type=Path, nargs="+", required=True, metavar="FILE.pub", help="keys of which one signed"
+    )
+    command.set_defaults(run=_registry_proven)
+
+
 def _add_task(task: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
     actions = task.add_subparsers(title="actions", required=True, metavar="ACTION")
 
@@ -347,6 +399,8 @@ def _show(options: argparse.Namespace) -> None:
 
     path = options.decision or Path(_audit(options).results) / "decision.json"
     print(screen.render(screen.read(path)))
+    if known := screen.registry_of(path):
+        print(f"\nregistry    {known}")
     if page := screen.report_of(path):
         print(f"\nreport      {page}")
 
@@ -396,7 +450,12 @@ def _verify(options: argparse.Namespace) -> int:
             from dcpflow.stages.verify import with_task  # noqa: PLC0415
 
             found = with_task(found, nonce_file, data_file)
-        account = cli_authority.account(options, found)
+        place = options.registry or (_registry_of(options) if options.checkpoint else None)
+        if place:
+            from dcpflow.stages.registry_proof import with_registry  # noqa: PLC0415
+
+            found = with_registry(found, place, options.checkpoint)
+        account = cli_authority.account(options, found, place)
     except UsageError as error:
         return _bad_usage(error)
     if options.json:
@@ -408,6 +467,41 @@ def _verify(options: argparse.Namespace) -> int:
         if account:
             cli_authority.show(account, path)
     return 0 if found.ok and not (account and account.faults) else 1
+
+
+def _registry(options: argparse.Namespace, action: str, *given: Any) -> None:
+    """One of the actions on the registry that was given, or configured."""
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    act: Callable[..., str] = getattr(registry_desk, action)
+    print(act(options.registry or _registry_of(options), *given))
+
+
+def _registry_of(options: argparse.Namespace) -> str:
+    from dcpflow.stages.registry import OFF  # noqa: PLC0415
+
+    place = _audit(options).registry
+    if place == OFF:
+        raise UsageError("execution.registry is none", "Give --registry PLACE")
+    return place
+
+
+def _registry_init(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.make(options.folder, options.origin, options.key, by_request=options.by_request))
+
+
+def _registry_request(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.request(options.results or Path(_audit(options).results)))
+
+
+def _registry_proven(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.proven(options.proof, options.trust))
 
 
 def _bundle_export(options: argparse.Namespace) -> int | None:

@@ -102,23 +102,23 @@ def add_trusting(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("certificate")
     group.add_argument("--certificate", type=Path, metavar="FILE", help="by default the one beside what is verified")
     group.add_argument("--trust", type=Path, metavar="FILE", help="whose keys to believe (docs/certificates.md)")
-    group.add_argument("--registry", metavar="DIR_OR_URL", help="the registry that lists revocations")
     group.add_argument("--at", type=_day, metavar="DATE", help="the day on which it has to stand; by default today")
 
 
-def account(options: argparse.Namespace, found: Verification) -> Account | None:
+def account(options: argparse.Namespace, found: Verification, registry: str | None) -> Account | None:
     """What the certificate of a verified audit is worth; None where there is none, and nothing was asked about one."""
     from dcpflow.bundles.kinds import certificate_of  # noqa: PLC0415
 
-    asked = options.certificate or options.trust or options.registry or options.at
+    asked = options.certificate or options.trust or registry or options.at
     lies_beside = found.replayed is not None and certificate_of(Path(found.path), found.kind).exists()
     if not found.ok or not (asked or lies_beside):
         return None
     from dcpflow.authority import trust  # noqa: PLC0415
     from dcpflow.stages import certifying  # noqa: PLC0415
+    from dcpflow.stages.registry import open_place  # noqa: PLC0415
 
     parties = trust.read(options.trust) if options.trust else None
-    log = certifying.open_registry(options.registry) if options.registry else None
+    log = open_place(registry) if registry else None
     return certifying.account_of(found, options.certificate, parties, log, options.at)
 
 
@@ -149,7 +149,7 @@ def _day(text: str) -> datetime.date:
 
 
 def _keys_new(options: argparse.Namespace) -> None:
-    from dcpflow.stages.certifying import new_key  # noqa: PLC0415
+    from dcpflow.stages.private_keys import new_key  # noqa: PLC0415
 
     public = new_key(options.file)
     print(f"wrote {options.file} (mode 0600): keep it secret, and outside of results folders")
@@ -162,9 +162,9 @@ def _names(made: Certificate) -> str:
 
 def _certify(options: argparse.Namespace) -> None:
     from dcpflow.authority.statement import Expiry  # noqa: PLC0415
-    from dcpflow.stages import certifying  # noqa: PLC0415
+    from dcpflow.stages import certifying, private_keys  # noqa: PLC0415
 
-    signer = certifying.read_key(options.key, options.path)
+    signer = private_keys.read_key(options.key, options.path)
     audit = certifying.examined(options.path, options.nonce_file, options.data_file)
     expiry = Expiry(options.expires, tuple(options.expires_with_newer))
     out, made = certifying.certify(audit, signer, expiry, options.registry, options.out)
@@ -172,9 +172,9 @@ def _certify(options: argparse.Namespace) -> None:
 
 
 def _countersign(options: argparse.Namespace) -> None:
-    from dcpflow.stages import certifying  # noqa: PLC0415
+    from dcpflow.stages import certifying, private_keys  # noqa: PLC0415
 
-    signer = certifying.read_key(options.key, options.path)
+    signer = private_keys.read_key(options.key, options.path)
     audit = certifying.examined(options.path, options.nonce_file, options.data_file)
     made = certifying.countersign(audit, options.certificate, signer, options.registry)
     print(f"wrote {options.certificate}: {made.digest}, signed by {_names(made)}")

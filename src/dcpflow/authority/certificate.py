@@ -63,11 +63,13 @@ class Verified:
         decision: the content of its ``decision.json``.
         decision_digest: of that file's bytes.
         bundle_digest: of the bytes of its bundle, without what was revealed.
+        registrations: every R in its history.
     """
 
     decision: Mapping[str, Any]
     decision_digest: str
     bundle_digest: str
+    registrations: Set[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ def listed(log: Log, about: Verified, certificate: Certificate | None) -> Listed
         about: the verified audit.
         certificate: its certificate; None where there is none.
     """
-    registration = about.decision["registration"]["digest"]
-    subjects = {"decision": about.decision_digest, "registration": registration}
-    if certificate:
-        subjects["certificate"] = certificate.digest
+    mine = certificate.digest if certificate else ""
+    subjects = {(kinds.REGISTRATION, digest) for digest in about.registrations}
+    subjects |= {(kinds.DECISION, about.decision_digest), (kinds.CERTIFICATE, mine)}
     point = log.checkpoint
     return Listed(
         origin=log.head.origin,
@@ -30,19 +29,19 @@ def listed(log: Log, about: Verified, certificate: Certificate | None) -> Listed
         revocations=tuple(
             Revocation(entry.number, _day(entry), entry.body["of"], entry.body["reason"], entry.body["text"])
             for entry in log.entries
-            if entry.kind == kinds.REVOKED and subjects.get(entry.body["of"]) == entry.body["digest"]
+            if entry.kind == kinds.REVOKED and (entry.body["of"], entry.body["digest"]) in subjects
         ),
         newer=_first((entry.body["family"], entry) for entry in log.entries if entry.kind == kinds.NEWER_MODEL),
         signed=_first(
             (key, entry)
             for entry in log.entries
-            if entry.kind == kinds.CERTIFIED and entry.body["certificate"] == subjects.get("certificate")
+            if entry.kind == kinds.CERTIFIED and entry.body["certificate"] == mine
             for key in entry.body["keys"]
         ),
         witnesses=tuple(
             Filed(entry.number, _day(entry), entry.body["record"], entry.body["text"])
             for entry in log.entries
-            if entry.kind == kinds.WITNESS and entry.body["registration"] == registration
+            if entry.kind == kinds.WITNESS and entry.body["registration"] in about.registrations
         ),
     )
 

@@ -38,7 +38,7 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         layout.evidence / "facts.json",
         layout.decision,
     ]
-    if seen.noted:
+    if seen.noted and seen.noted.speaks:
         paths.append(snapshot.path(layout.registration))
     if seen.checkpoint:
         paths.append(layout.checkpoint)

@@ -6,7 +6,8 @@ alone, never on where, when, in which batches or by which version of a library i
 =====================================  ==============================================================================
 ``manifest.json``                      what this module describes below
 ``registration/*.json, parts/*.json``  the registration in force: contract digest C, registration digest R, all parts
-``registration/registry.json``         what the registry knew when the audit was started, where one was asked
+``registration/registry.json``         what the registry knew when the audit was started, if it was one
+                                       that is signed, or knew earlier audits of the family or the claim
 ``history/<n>-<R>/entry.json``         every registration since the first; ``decision.json`` beside it is the decision
                                        that stood when it was amended
 ``<stage>/b<first>-<last>.json``       the receipt of each stage: the digests of its episodes' records

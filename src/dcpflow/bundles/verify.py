@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,6 +63,10 @@ class Verification:
         recorded = tuple(row for row in self.recorded if row[0] != TASK)
         detail = "with its code: first messages, every conversation line for line, every score"
         return replace(self, recorded=recorded, recomputed=(*self.recomputed, (TASK, detail)))
+
+    def with_more(self, recomputed: Iterable[tuple[str, str]], remarks: Iterable[str]) -> Verification:
+        """The same with what was held against something beside the audit."""
+        return replace(self, recomputed=(*self.recomputed, *recomputed), remarks=(*self.remarks, *remarks))
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""

@@ -418,8 +418,7 @@ def _undisclosed(context: Context) -> list[str]:
 
 
 def _registry_tells(context: Context) -> bool:
-    """Whether a registry shows something: whoever runs the audit can keep one alone that nobody signs, and begin it
-    anew, so that it can speak against the audit only."""
+    """Whether a registry shows something: one that nobody signs can speak against the audit only."""
     noted = context.view.noted
     return noted is not None and bool(noted.key or _undisclosed(context))
 

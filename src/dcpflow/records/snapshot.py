@@ -33,6 +33,15 @@ class Snapshot:
     starts: int
     episodes: int
 
+    @property
+    def speaks(self) -> bool:
+        """Whether a decision can depend on it.
+
+        Whoever runs an audit can keep a registry that nobody signs alone, and begin it anew: it speaks against the
+        audit where it knows earlier ones, and never for it.
+        """
+        return bool(self.key or self.earlier)
+
 
 def path(registration: Path) -> Path:
     """Its file, in the folder of the registration."""

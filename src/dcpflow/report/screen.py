@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from dcpflow.records import canonical, files
+from dcpflow.records import canonical, files, snapshot
 
 MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
 
@@ -28,6 +28,21 @@ def report_of(path: Path) -> Path | None:
     page = path.with_name("report.html")
     known = canonical.digest(path.read_bytes()).encode()
     return page if page.exists() and known in page.read_bytes() else None
+
+
+def registry_of(path: Path) -> str:
+    """What the registry knew when the audit of a decision was started; empty where none was asked.
+
+    It is no part of the decision, which is the same wherever and however often the audit is run.
+    """
+    said = snapshot.read(path.parent / "registration")
+    if said is None:
+        return ""
+    kept = "signed" if said.key else "signed by nobody"
+    slots = f"; of other slots: {', '.join(said.earlier[:3])}" if said.earlier else ""
+    late = f"; told after {said.episodes} episodes" if said.episodes else ""
+    starts = "1 earlier start" if said.starts == 1 else f"{said.starts} earlier starts"
+    return plain(f"{said.origin} ({kept}) knew {starts} of the claim or its family{slots}{late}")
 
 
 def render(decision: Mapping[str, Any]) -> str:

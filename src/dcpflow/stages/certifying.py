@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import getpass
-import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dcpflow.authority import certificate, kinds, source, statement
+from dcpflow.authority import certificate, kinds, statement
 from dcpflow.authority.certificate import Account, Certificate, Verified
 from dcpflow.authority.envelope import Envelope
-from dcpflow.authority.keys import KeyIsEncrypted, PublicKey, Signer
+from dcpflow.authority.keys import Signer
 from dcpflow.authority.listing import listed
 from dcpflow.authority.log import Log
 from dcpflow.authority.statement import Expiry, Statement
@@ -22,8 +20,9 @@ from dcpflow.bundles import export
 from dcpflow.bundles.kinds import certificate_of
 from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.records import canonical, files
+from dcpflow.records import canonical, files, history
 from dcpflow.records.draws import Nonce
+from dcpflow.stages.registry import open_place
 from dcpflow.stages.verify import with_task
 
 
@@ -34,7 +33,7 @@ def certify(
 
     Args:
         audit: as :func:`examined` gave it.
-        signer: whose certificate it is, see :func:`read_key`.
+        signer: whose certificate it is, see :func:`dcpflow.stages.private_keys.read_key`.
         expiry: when it ceases to stand.
         registry: folder or address of the registry that lists the decision; None where none does.
         out: the file to write; by default beside what was verified.
@@ -58,7 +57,7 @@ def certify(
         bundle=about.bundle_digest,
         facts=statement.facts(about.decision),
         expiry=expiry,
-        registry=_shown(open_registry(registry), about) if registry else None,
+        registry=_shown(open_place(registry), about) if registry else None,
         version=version("dcpflow"),
     )
     signed = Envelope(statement.PAYLOAD_TYPE, stated.to_bytes(), {}).signed_by(signer)
@@ -90,7 +89,7 @@ def countersign(audit: Verification, given: Path, signer: Signer, registry: str 
         UsageError: this is no audit of dcpflow.
         EvidenceError: the certificate does not hold. Nothing is signed.
     """
-    log = open_registry(registry) if registry else None
+    log = open_place(registry) if registry else None
     account = account_of(audit, given, log=log)
     if account.faults or account.certificate is None:
         raise EvidenceError(f"{given} is not signed, since it does not hold: {'; '.join(account.faults)}")
@@ -173,11 +172,12 @@ def verified(audit: Verification) -> Verified:
             f"{audit.path} is of another kind ({audit.kind.value}), whose integrity is self-attested",
             "A certificate is of an audit of dcpflow: a results folder, or its bundle",
         )
-    decided = audit.replayed.decided
+    decided, layout = audit.replayed.decided, audit.replayed.source.layout
     return Verified(
         decision=decided.document,
         decision_digest=canonical.digest(decided.to_bytes()),
         bundle_digest=canonical.digest(export.sealed(audit.replayed)),
+        registrations={entry.registration for entry in history.entries(layout)},
     )
 
 
@@ -192,54 +192,6 @@ def read_certificate(path: Path) -> Certificate:
     if path.exists() and path.stat().st_size > certificate.LARGEST:
         raise EvidenceError(f"{path} is too large for a certificate")
     return Certificate.parse(files.read(path, "the certificate"), str(path))
-
-
-def open_registry(place: str) -> Log:
-    """The registry in a folder, or behind an address.
-
-    Raises:
-        UsageError: there is none.
-        EvidenceError: it cannot be read, or is not whole.
-    """
-    return Log.read(source.of(place))
-
-
-def new_key(path: Path) -> PublicKey:
-    """Make a key pair, outside of any results folder; returns the public key.
-
-    Raises:
-        UsageError: the file exists, or would lie in a results folder.
-    """
-    _require_outside(path)
-    return Signer.new(path).public
-
-
-def read_key(path: Path, results: Path | None = None) -> Signer:
-    """A private key that may be used; its passphrase, if it has one, is asked for on the terminal.
-
-    Args:
-        path: the file.
-        results: a folder where the key must not lie.
-
-    Raises:
-        UsageError: it lies in a results folder, others can read it, or it cannot be read.
-    """
-    _require_outside(path, results)
-    try:
-        return Signer.read(path)
-    except KeyIsEncrypted as error:
-        if not sys.stdin.isatty():
-            remedy = "There is no terminal to ask for its passphrase: run this on one, or use another key"
-            raise UsageError(error.problem, remedy) from None
-        return Signer.read(path, getpass.getpass(f"Passphrase of {path}: ").encode())
-
-
-def _require_outside(path: Path, results: Path | None = None) -> None:
-    """Refuse a key in a folder that is handed to others, bundled or published."""
-    for folder in (*path.absolute().parents, *path.resolve().parents):
-        known = (folder / "decision.json").exists() or (folder / "registration").is_dir()
-        if known or (results and folder == results.resolve()):
-            raise UsageError(f"the key {path} lies in the results folder {folder}", "Keep keys outside of results")
 
 
 def today() -> datetime.date:

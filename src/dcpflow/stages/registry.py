@@ -43,7 +43,7 @@ def reserve(layout: Layout, registered: Registered, place: str) -> None:
     """
     if place == OFF:
         return
-    log = _open(place, make=True)
+    log = open_place(place, make=True)
     audit = _audit(layout, registered)
     notes = slots.missing(
         log.entries, audit, _reservation(registered), _start(layout, registered), _changed(layout, registered)
@@ -79,7 +79,7 @@ def note_decision(layout: Layout, place: str) -> None:
     core, found = (_status(decision[name]) for name in ("core", "evidence"))
     note = slots.outcome(audit, canonical.digest(data), core, found)
     try:
-        log = None if source.is_address(place) else _open(place)
+        log = None if source.is_address(place) else open_place(place)
         if log and is_writable(log):
             add(log, [note])
         else:
@@ -158,7 +158,17 @@ def run_token(layout: Layout) -> str:
     return str(body["run"])
 
 
-def _open(place: str, *, make: bool = False) -> Log:
+def open_place(place: str, *, make: bool = False) -> Log:
+    """The registry in a folder or at an address.
+
+    Args:
+        place: which.
+        make: whether a folder with a relative path is made where there is none.
+
+    Raises:
+        UsageError: there is none.
+        EvidenceError: it is not whole, or cannot be read.
+    """
     at = source.of(place)
     if make and isinstance(at, source.Folder) and not at.root.is_absolute() and not at.root.exists():
         Log.create(at.root, Head(OWN))

@@ -11,9 +11,11 @@ from dcpflow.authority.entry import Entry
 from dcpflow.bundles import archive
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical, files
-from dcpflow.stages.certifying import open_registry, read_certificate, read_key
+from dcpflow.stages.certifying import read_certificate
+from dcpflow.stages.private_keys import read_key
+from dcpflow.stages.registry import open_place
 
-DECISION = "decision.json"
+NAME = "decision.json"
 
 
 def revoke(path: Path, registry: str, reason: str, text: str, key: Path | None = None) -> Entry:
@@ -51,7 +53,7 @@ def newer_model(family: str, model: str, registry: str, key: Path | None = None)
 def _append(registry: str, kind: str, body: Mapping[str, Any], key: Path | None) -> Entry:
     """The entry with this body, which stands in the registry once, however often it is asked for."""
     signer = read_key(key) if key else None
-    log = open_registry(registry)
+    log = open_place(registry)
     log = log.append(kind, body, unless=lambda entries: any(_same(entry, kind, body) for entry in entries))
     if signer:
         log.sign(signer)
@@ -65,14 +67,14 @@ def _same(entry: Entry, kind: str, body: Mapping[str, Any]) -> bool:
 def _subject(path: Path) -> tuple[str, str]:
     """What is revoked, and its digest."""
     if path.is_dir():
-        return "decision", canonical.digest(files.read(path / DECISION, "the decision"))
+        return kinds.DECISION, canonical.digest(files.read(path / NAME, "the decision"))
     if not path.is_file():
         raise UsageError(f"{path} does not exist", "Give a certificate, a results folder or a bundle")
     with path.open("rb") as file:
         is_json = file.read(1) == b"{"
     if is_json:
-        return "certificate", read_certificate(path).digest
+        return kinds.CERTIFICATE, read_certificate(path).digest
     members = archive.read(path)
-    if DECISION not in members:
+    if NAME not in members:
         raise UsageError(f"{path} holds no decision", "Give a certificate, a results folder or a bundle")
-    return "decision", canonical.digest(members[DECISION])
+    return kinds.DECISION, canonical.digest(members[NAME])

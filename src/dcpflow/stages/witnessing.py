@@ -19,8 +19,8 @@ from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.draws import PUBLIC_MARK, Nonce
 from dcpflow.records.objects import ObjectStore
 from dcpflow.scoring.scorer import Artifact
-from dcpflow.stages.certifying import open_registry
 from dcpflow.stages.laboratory import Job
+from dcpflow.stages.registry import open_place
 from dcpflow.stages.scoring import score_artifacts
 
 SCHEMA: Final = "dcpflow.recovery/1"
@@ -90,7 +90,7 @@ def file_witness(
         words, holds = kinds.TEXT
         if not holds(text):
             raise UsageError(f"{name} must be {words}, is {text!r:.60}")
-    log = open_registry(registry) if registry else None
+    log = open_place(registry) if registry else None
     found = _scored(audit, _read(artifact, "the artifact"), str(artifact), how, by, nonce_file, data_file)
     digest = stagefile.write(out, SCHEMA, asdict(found))
     if log:

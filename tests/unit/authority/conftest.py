@@ -37,7 +37,7 @@ def decision() -> dict[str, Any]:
 @pytest.fixture
 def about(decision: dict[str, Any]) -> Verified:
     """The decision as it was verified."""
-    return Verified(decision, canonical.digest_of(decision), canonical.digest(b"bundle"))
+    return Verified(decision, canonical.digest_of(decision), canonical.digest(b"bundle"), {REGISTRATION})
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,7 @@ def trust(keys: Keys) -> tuple[Party, ...]:
 
 def other(about: Verified) -> Verified:
     decision = {**about.decision, "scope": {**about.decision["scope"], "model": "another"}}
-    return Verified(decision, canonical.digest_of(decision), canonical.digest(b"another bundle"))
+    return Verified(decision, canonical.digest_of(decision), canonical.digest(b"another bundle"), about.registrations)
 
 
 def only(account: Account) -> str:

@@ -23,7 +23,9 @@ from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical
 from dcpflow.records.draws import Nonce
-from dcpflow.stages import certifying, revoking
+from dcpflow.stages import certifying, private_keys, revoking
+
+RUN = "0" * 32
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,30 @@ def audit(finished_audit: Any) -> Verification:
 def desk(audit: Verification, tmp_path: Path) -> Desk:
     keys = {name: Signer.new(tmp_path / name) for name in ("auditor", "registrar")}
     decision = json.loads((Path(audit.path) / "decision.json").read_bytes())
-    body = {
-        **{name: decision["claim"]["id" if name == "claim" else name] for name in ("claim", "family", "slot")},
-        "run": "0" * 32,
-        "registration": decision["registration"]["digest"],
-        "decision": audit.identity,
-        "core": decision["core"]["status"],
-        "evidence": decision["evidence"]["status"],
-    }
+    claim, registered = decision["claim"], decision["registration"]
+    slot = {"claim": claim["id"], "family": claim["family"], "slot": claim["slot"]}
+    of = {**slot, "contract": registered["contract"], "registration": registered["digest"]}
     log = Log.create(tmp_path / "registry", Head("here", keys["registrar"].public))
-    log.append(kinds.DECIDED, body).sign(keys["registrar"])
+    for kind, body in (
+        (
+            kinds.REGISTERED,
+            {**of, "alpha": 0.05, "family_alpha": 0.05, "roles": decision["roles"], "mode": "prospective"},
+        ),
+        (kinds.STARTED, {**of, "what": kinds.TARGET_RUN, "run": RUN, "episodes": 0}),
+        (
+            kinds.DECIDED,
+            {
+                **slot,
+                "run": RUN,
+                "registration": registered["digest"],
+                "decision": audit.identity,
+                "core": decision["core"]["status"],
+                "evidence": decision["evidence"]["status"],
+            },
+        ),
+    ):
+        log = log.append(kind, body)
+    log.sign(keys["registrar"])
     return Desk(tmp_path, audit, keys, tmp_path / "registry")
 
 
@@ -183,13 +199,17 @@ def test_a_revoked_certificate_is_told_with_the_registrys_date(desk: Desk, run: 
     desk.certify(registry=True)
     words = ("--registry", desk.registry, "--reason", "leaked_seal", "--text", "the nonce was published")
     code, out, _ = run("revoke", desk.certificate, *words, "--key", desk.key("registrar"))
-    assert code == 0 and "is revoked: entry 2" in out
+    assert code == 0 and "is revoked: entry 4" in out
     assert run("revoke", desk.certificate, *words)[1] == out, "it is listed once"
+    given = ("verify", desk.results, "--certificate", desk.certificate, "--registry", desk.registry)
+    code, out, err = run(*given)
+    assert code == 1 and out.startswith("VERIFIED") and "1 revocations of this" in out
+    assert err.count("\n") == 1 and "the certificate was revoked on" in err
     log = Log.open(desk.registry)
-    assert log.checkpoint and log.checkpoint.size == 2
+    assert log.checkpoint and log.checkpoint.size == 4
     found = certifying.account_of(desk.audit, desk.certificate, log=log)
     (fault,) = found.faults
-    assert f"was revoked on {log.entries[1].date[:10]}" in fault and "leaked_seal: the nonce was published" in fault
+    assert f"was revoked on {log.entries[-1].date[:10]}" in fault and "leaked_seal: the nonce was published" in fault
     refused = certifying.account_of(desk.audit, desk.certificate)
     assert refused.faults == () and "whether it was revoked is not known" in " ".join(refused.withheld)
 
@@ -288,10 +308,10 @@ def test_an_encrypted_key_asks_for_its_passphrase(desk: Desk, monkeypatch: pytes
     path.write_bytes(made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open")))
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(UsageError, match=r"is encrypted. There is no terminal to ask"):
-        certifying.read_key(path)
+        private_keys.read_key(path)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("getpass.getpass", lambda prompt: "open")
-    assert certifying.read_key(path).public.raw == made.public_key().public_bytes_raw()
+    assert private_keys.read_key(path).public.raw == made.public_key().public_bytes_raw()
     monkeypatch.setattr("getpass.getpass", lambda prompt: "shut")
     with pytest.raises(UsageError, match="the passphrase is wrong"):
-        certifying.read_key(path)
+        private_keys.read_key(path)
