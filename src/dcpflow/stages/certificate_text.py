@@ -47,7 +47,7 @@ def _standing(account: Account) -> Iterator[tuple[str, str]]:
             text = f": {entry.text}" if entry.text else ""
             what = f"a recovery was filed on {entry.date} (entry {entry.entry}, record {entry.record}){text}"
             yield "witness", f"{what}. It is shown as filed, not checked: dcpflow witness check RECORD RESULTS"
-        yield "registry", f"{listed.origin}: {len(listed.revocations)} revocations of this"
+        yield "registry", f"{listed.origin}, which lists {len(listed.revocations)} revocations of this"
 
 
 def to_json(account: Account) -> dict[str, Any]:

@@ -167,6 +167,9 @@ def _line(entry: Entry) -> str:
         case kinds.DECIDED:
             told = f"Core {body['core']}, Evidence {body['evidence']}"
             what = f"{_slot(body)}: {told} ({_short(body['decision'])}) in {body['run'][:8]}"
+        case kinds.CERTIFIED:
+            names = f"certificate {_short(body['certificate'])} of the decision {_short(body['decision'])}"
+            what = f"{names}, signed with {len(body['keys'])} keys"
         case kinds.REVOKED:
             what = f"{body['of']} {_short(body['digest'])}: {body['reason'].replace('_', ' ')} {body['text']}".rstrip()
         case _:

@@ -153,6 +153,16 @@ def test_an_audit_is_certified_countersigned_and_verified(
     assert code == 0 and "nobody is trusted: no trust file was given" in out
 
 
+def test_a_recovery_on_file_is_shown_as_nobody_has_checked_it(desk: Desk, run: Callable[..., Told]) -> None:
+    assert desk.audit.replayed
+    registration = desk.audit.replayed.evidence.view.registered.digest
+    body = {"registration": registration, "record": canonical.digest(b"record"), "text": "by hand"}
+    Log.open(desk.registry).append(kinds.WITNESS, body)
+    code, out, _ = run("verify", desk.results, "--registry", desk.registry)
+    told = " ".join(out.split())
+    assert code == 0 and "a recovery was filed on" in told and "by hand. It is shown as filed, not checked" in told
+
+
 def test_without_a_certificate_verify_says_as_much(desk: Desk, run: Callable[..., Told]) -> None:
     code, out, _ = run("verify", desk.results, "--json")
     told = json.loads(out)
@@ -203,7 +213,7 @@ def test_a_revoked_certificate_is_told_with_the_registrys_date(desk: Desk, run: 
     assert run("revoke", desk.certificate, *words)[1] == out, "it is listed once"
     given = ("verify", desk.results, "--certificate", desk.certificate, "--registry", desk.registry)
     code, out, err = run(*given)
-    assert code == 1 and out.startswith("VERIFIED") and "1 revocations of this" in out
+    assert code == 1 and out.startswith("VERIFIED") and "here, which lists 1 revocations of this" in out
     assert err.count("\n") == 1 and "the certificate was revoked on" in err
     log = Log.open(desk.registry)
     assert log.checkpoint and log.checkpoint.size == 4
