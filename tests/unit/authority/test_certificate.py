@@ -366,5 +366,6 @@ def test_no_altered_byte_leaves_it_formal(about: Verified, keys: Keys, trust: tu
             found = Certificate.parse(bytes(altered), "cert")
         except EvidenceError:
             continue
-        # some letters of base64 have bits that mean nothing
-        assert found.envelope == made.envelope or not assess(found, about, trust, None, TODAY).formal
+        # some letters of base64 have bits that mean nothing, and a key id is a hint
+        parts = [(one.payload, list(one.signatures.values())) for one in (found.envelope, made.envelope)]
+        assert parts[0] == parts[1] or not assess(found, about, trust, None, TODAY).formal
