@@ -15,10 +15,11 @@ from dcpflow.bundles.audit import Replayed
 from dcpflow.bundles.kinds import Kind
 from dcpflow.bundles.verify import Verification
 from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.evidence.view import mean_score
 from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.draws import PUBLIC_MARK, Nonce
 from dcpflow.records.objects import ObjectStore
-from dcpflow.scoring.scorer import Artifact
+from dcpflow.scoring.scorer import Artifact, Score
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.registry import open_place
 from dcpflow.stages.scoring import score_artifacts
@@ -159,11 +160,11 @@ def _scored(
         own = ObjectStore(job.layout.objects).get(claimed.artifact, "the claimed artifact")
         artifacts = [Artifact(claimed.artifact, own, seed, plan.MAIN), Artifact(digest, data, seed, plan.MAIN)]
         ours, theirs = score_artifacts(job, artifacts)
-    if ours.units != claimed.units:
+    if _mean(ours) != mean_score(claimed):
         raise EvidenceError(f"{audit.path}: the evaluator gives the claimed artifact other scores than are recorded")
     if theirs.validity != "valid":
         raise EvidenceError(f"{called}: the artifact is invalid: {theirs.reason}")
-    score = math.fsum(theirs.units.values()) / len(theirs.units)
+    score = _mean(theirs)
     if score < line:
         raise EvidenceError(f"{called}: the artifact scores {score:.6g}, below the recovery line {line:.6g}")
     return Recovery(
@@ -178,6 +179,11 @@ def _scored(
         how=how,
         by=by,
     )
+
+
+def _mean(score: Score) -> float:
+    """Mean over the sealed units; NaN, which equals nothing, of an invalid artifact."""
+    return math.fsum(score.units.values()) / len(score.units) if score.units else math.nan
 
 
 def _replayed(audit: Verification) -> Replayed:
