@@ -166,7 +166,7 @@ def _certify(options: argparse.Namespace) -> None:
 
     signer = private_keys.read_key(options.key, options.path)
     audit = certifying.examined(options.path, options.nonce_file, options.data_file)
-    expiry = Expiry(options.expires, tuple(options.expires_with_newer))
+    expiry = Expiry(options.expires, tuple(dict.fromkeys(options.expires_with_newer)))
     out, made = certifying.certify(audit, signer, expiry, options.registry, options.out)
     print(f"wrote {out}: {made.digest}, signed by {_names(made)}")
 

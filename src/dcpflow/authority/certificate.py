@@ -205,7 +205,7 @@ def assess(
     faults = tuple(dict.fromkeys((*faults, *_expired(stated, registry, at), *known)))
     withheld = (*_parties(signatures, trust, verified), *_decision(verified.decision), *_unknown(stated, registry))
     if trust is not None:
-        withheld += tuple(_unvouched(stated, registry, {party.key for party in trust if REGISTRY in party.roles}))
+        withheld += tuple(_unvouched(stated, registry, [party for party in trust if REGISTRY in party.roles], at))
     return Account(certificate, at, signatures, faults, withheld, registry)
 
 
@@ -355,12 +355,16 @@ def _shown(registry: Mapping[str, Any]) -> tuple[Entry, Checkpoint]:
     return verify_proof(proof, point.envelope.keys.values(), where)
 
 
-def _unvouched(stated: Statement, registry: Listed | None, trusted: Set[PublicKey]) -> Iterator[str]:
-    """Whether a trusted registry has signed what is said to be the registry's."""
+def _unvouched(
+    stated: Statement, registry: Listed | None, trusted: Sequence[Party], at: datetime.date
+) -> Iterator[str]:
+    """Whether a trusted registry has signed what is said to be the registry's, and the state given with a key that is
+    still trusted; that in the certificate is older."""
     if stated.registry is not None:
         with suppress(EvidenceError):
             _, point = _shown(stated.registry)
-            if not point.signers(trusted):
+            if not point.signers(party.key for party in trusted):
                 yield f"no trusted registry has signed the checkpoint of {point.origin} that it holds"
-    if registry and not trusted & set(registry.signers):
+    current = {party.key for party in trusted if party.not_after is None or at <= party.not_after}
+    if registry and not current & set(registry.signers):
         yield f"no trusted registry has signed the last checkpoint of {registry.origin} that was given"

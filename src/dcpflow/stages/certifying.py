@@ -45,6 +45,9 @@ def certify(
     path = Path(audit.path)
     if expiry.date and expiry.date < today():
         raise UsageError(f"the certificate would have expired on {expiry.date} already", "Give a later date")
+    words, is_text = kinds.TEXT
+    if not all(map(is_text, expiry.newer)):
+        raise UsageError(f"a model family must be {words}, is {expiry.newer!r:.60}", "Give another")
     out = out or certificate_of(path, audit.kind)
     if out.exists():
         raise UsageError(

@@ -286,6 +286,20 @@ def test_an_entry_in_a_registry_is_proven(about: Verified, keys: Keys, trust: tu
     hold(made.stated, log)
 
 
+def test_a_registry_that_has_changed_its_key(about: Verified, keys: Keys, trust: tuple[Party, ...], log: Log) -> None:
+    """What it signed with the old one still counts, as far as it shows when; the state given needs the new one."""
+    made = issue(about, keys, registry=shown(log, 2))
+    body = {"certificate": made.digest, "decision": about.decision_digest, "registration": about.bundle_digest}
+    log = log.append(kinds.CERTIFIED, {**body, "keys": list(made.envelope.signatures)})
+    day = datetime.date.fromisoformat(log.entries[-1].date[:10])
+    new = Party(keys["stranger"].public, "Registry", ("registry",), None)
+    parties, later = (trust[0], replace(trust[1], not_after=day), new), day + datetime.timedelta(1)
+    old = assess(made, about, parties, listed(log, about, made), later)
+    assert old.withheld == ("no trusted registry has signed the last checkpoint of here that was given",)
+    now = listed(log.sign(keys["registry"]).sign(keys["stranger"]), about, made)
+    assert assess(made, about, parties, now, later).formal
+
+
 def test_proofs_that_show_something_else(about: Verified, keys: Keys, trust: tuple[Party, ...], log: Log) -> None:
     right = shown(log, 2)
     proof = right["proof"]

@@ -277,6 +277,8 @@ def test_a_date_that_has_passed(desk: Desk, run: Callable[..., Told]) -> None:
     assert code == 1 and "would have expired on 2020-01-01 already" in err
     with pytest.raises(SystemExit):
         run("certify", desk.results, "--key", desk.key("auditor"), "--expires", "soon")
+    with pytest.raises(UsageError, match="a model family must be one line"):
+        desk.certify(expiry=Expiry(None, ("",)))
 
 
 @pytest.fixture
