@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpflow.bundles import contents
 from dcpflow.bundles.audit import Replayed
-from dcpflow.bundles.verify import TASK
+from dcpflow.bundles.verify import REGISTRY, TASK
 
 Line = tuple[str, str]
 
@@ -48,6 +48,9 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
     """What only the records say, as name and reason."""
     what = "what agents were told, and scores: its code alone can tell (RESULTS --nonce-file FILE)"
     lines = [(TASK, what)]
+    noted = replayed.evidence.view.noted
+    if noted and noted.speaks:
+        lines.append((REGISTRY, f"what {noted.origin!r} knew at the start: it alone can tell (--registry PLACE)"))
     if replayed.secrets is None:
         lines.insert(0, ("draws", "with scoring orders and canary files: the nonce is not revealed"))
         lines.insert(1, ("commitments", "that they open: the sealed material is not revealed"))

@@ -155,6 +155,8 @@ def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, ga
     attested: dict[str, Any] = {
         name: all(passed.get(check, False) for check in found) for name, found in ATTESTED_BY.items()
     }
+    # is asked only where a registry tells something, and blocks what an incomplete ledger blocks
+    attested["recovery_ledger_complete"] &= passed.get("earlier_audits_disclosed", True)
     return Envelope(
         **attested,
         verifier_hash=canonical.digest_of({"sources": task["sources"], "engine": task["seal"]["engine"]}),

@@ -21,6 +21,7 @@ SCHEMA: Final = "dcpflow.verification/1"
 RECORDED_BY_US: Final = "recorded by dcpflow: every check is computed from the records"
 SELF_ATTESTED: Final = "self-attested: the author's word, and digests of the bundle's own content"
 TASK: Final = "task"
+REGISTRY: Final = "registry"
 MAX_SHOWN: Final = 3
 
 
@@ -64,9 +65,15 @@ class Verification:
         detail = "with its code: first messages, every conversation line for line, every score"
         return replace(self, recorded=recorded, recomputed=(*self.recomputed, (TASK, detail)))
 
-    def with_more(self, recomputed: Iterable[tuple[str, str]], remarks: Iterable[str]) -> Verification:
-        """The same with what was held against something beside the audit."""
-        return replace(self, recomputed=(*self.recomputed, *recomputed), remarks=(*self.remarks, *remarks))
+    def with_registry(self, recomputed: Iterable[tuple[str, str]], remarks: Iterable[str]) -> Verification:
+        """The same after it was held against the registry that it was noted in."""
+        recorded = tuple(row for row in self.recorded if row[0] != REGISTRY)
+        return replace(
+            self,
+            recomputed=(*self.recomputed, *recomputed),
+            recorded=recorded,
+            remarks=(*self.remarks, *remarks),
+        )
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""

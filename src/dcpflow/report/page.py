@@ -66,6 +66,7 @@ def _content(material: Material) -> dict[str, Any]:
         "control_rows": list(material.tables["controls"])[:MAX_ROWS],
         "feedback": _feedback(decision["gate3"]) if decision["gate3"] else None,
         "target": _target(material, best),
+        "elsewhere": wording.elsewhere(decision),
         "web": _web(material, decision.get("web")),
         **_amendments(decision["registration"]["amendments"]),
         "ledger": ledger.lines(material),

@@ -425,3 +425,10 @@ def _witnesses(material: Material) -> str:
     names = material.decision["gate2"]["witnesses"]
     shown = [f"{bounded(name)} ({number(scores.get(name))})" for name in names[:MAX_NAMES]]
     return ", ".join(shown) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+
+
+def elsewhere(decision: Mapping[str, Any]) -> str:
+    """What is known of target runs in other results folders: what a signed registry told, or nothing."""
+    found = next((check for check in decision["checks"] if check["name"] == "all_target_runs_shown"), None)
+    told = found["reason"].partition("; ")[2] if found and found["result"] == "pass" else ""
+    return told or "runs elsewhere are not visible"

@@ -51,7 +51,7 @@ def with_registry(found: Verification, place: str, older: Path | None = None) ->
         noted = verify(Path(found.path), place, older)
     except EvidenceError as error:
         return found.failed(error)
-    return found.with_more(noted.recomputed, noted.remarks)
+    return found.with_registry(noted.recomputed, noted.remarks)
 
 
 def verify(path: Path, place: str, older: Path | None = None) -> Noted:

@@ -265,7 +265,10 @@ def test_a_signed_registry_stands_in_the_decision_and_travels_with_the_bundle(si
     assert "37 episodes had been started before the registry 'lab' was told" in told["all_target_runs_shown"]["reason"]
     bundle = tmp_path / "audit.dcp"
     export(signed.results, bundle)
-    assert verify_bundle(bundle).ok
+    verified = verify_bundle(bundle)
+    assert verified.ok
+    assert "registry" in dict(verified.recorded)
+    assert "registry" not in dict(verified.with_registry((), ()).recorded)
     snapshot.path(signed.job.layout.registration).unlink()
     found = verify_bundle(signed.results)
     assert not found.ok
