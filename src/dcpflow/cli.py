@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dcpflow import cli_authority
 from dcpflow.errors import DcpflowError, UsageError, storage_error
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("folder", type=Path, help="where to; other files may be there")
     command.set_defaults(run=_init)
 
+    cli_authority.add(commands)
+
     _add_cases(commands)
 
     _add_planning(commands, audit)
@@ -136,6 +139,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.add_argument("--registry", metavar="PLACE", help="also hold it against this registry, a folder or address")
     command.add_argument("--checkpoint", type=Path, help="and that against a checkpoint that you have kept")
     command.add_argument("--json", action="store_true", help="for programs")
+    cli_authority.add_trusting(command)
     command.set_defaults(run=_verify)
 
 
@@ -151,6 +155,8 @@ def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--parquet", type=Path, metavar="FILE", help="write the table for programs")
     command.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet")
     command.add_argument("--html", type=Path, metavar="FILE", help="write the table as a page")
+    command.add_argument("--registry", metavar="DIR_OR_URL", help="a registry, which knows what was revoked")
+    cli_authority.add_trust(command)
     command.set_defaults(run=_index)
 
 
@@ -450,7 +456,6 @@ def _transcript(options: argparse.Namespace) -> int | None:
 
 def _verify(options: argparse.Namespace) -> int:
     from dcpflow.bundles import screen  # noqa: PLC0415
-    from dcpflow.bundles.kinds import Kind  # noqa: PLC0415
     from dcpflow.bundles.verify import verify  # noqa: PLC0415
 
     path, nonce_file, data_file = options.path, options.nonce_file, options.data_file
@@ -460,33 +465,27 @@ def _verify(options: argparse.Namespace) -> int:
         path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
     try:
         found = verify(path, _nonce_in(nonce_file))
+        if nonce_file:
+            from dcpflow.stages.verify import with_task  # noqa: PLC0415
+
+            found = with_task(found, nonce_file, data_file)
+        place = options.registry or (_registry_of(options) if options.checkpoint else None)
+        if place:
+            from dcpflow.stages.registry_proof import with_registry  # noqa: PLC0415
+
+            found = with_registry(found, place, options.checkpoint)
+        account = cli_authority.account(options, found, place)
     except UsageError as error:
         return _bad_usage(error)
-    if found.ok and found.kind is Kind.RESULTS and nonce_file:
-        from dcpflow.stages.laboratory import Job  # noqa: PLC0415
-        from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
-
-        print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
-        try:
-            verify_with_task(Job(path, nonce_file, found.public_randomness, data_file))
-            found = found.with_task()
-        except DcpflowError as error:
-            found = found.failed(error)
-    if found.ok and (options.registry or options.checkpoint):
-        from dcpflow.stages import registry_proof  # noqa: PLC0415
-
-        try:
-            noted = registry_proof.verify(path, options.registry or _registry_of(options), options.checkpoint)
-            found = found.with_registry(noted.recomputed, noted.remarks)
-        except UsageError as error:
-            return _bad_usage(error)
-        except DcpflowError as error:
-            found = found.failed(error)
     if options.json:
-        print(json.dumps(found.to_json(), indent=2))
+        told = {"certificate": None, "formal_certificate_issued": False}
+        told = cli_authority.to_json(account) if account else told
+        print(json.dumps({**found.to_json(), **told}, indent=2))
     else:
         print(screen.render(found), file=sys.stdout if found.ok else sys.stderr)
-    return 0 if found.ok else 1
+        if account:
+            cli_authority.show(account, path)
+    return 0 if found.ok and not (account and account.faults) else 1
 
 
 def _index(options: argparse.Namespace) -> int:
@@ -494,8 +493,9 @@ def _index(options: argparse.Namespace) -> int:
     from dcpflow.report import sheet  # noqa: PLC0415
     from dcpflow.stages import indexing  # noqa: PLC0415
 
-    rows = [indexing.row(entry) for entry in index(options.paths)]
     try:
+        signed = indexing.signed(*cli_authority.trusted(options, options.registry))
+        rows = [indexing.row(entry) for entry in index(options.paths, signed)]
         if options.parquet:
             indexing.write_parquet(options.parquet, rows)
         if options.csv:
@@ -508,7 +508,7 @@ def _index(options: argparse.Namespace) -> int:
     for path in written:
         print(f"wrote {path}")
     print(indexing.summary(rows) if written else indexing.render(rows))
-    return 0 if all(found["verified"] for found in rows) else 1
+    return 0 if indexing.all_hold(rows) else 1
 
 
 def _registry(options: argparse.Namespace, action: str, *given: Any) -> None:

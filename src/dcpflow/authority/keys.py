@@ -21,6 +21,10 @@ LARGEST: Final = 16_384
 """Bytes above which a file is no key."""
 
 
+class KeyIsEncrypted(UsageError):
+    """A private key that needs a passphrase, which was not given."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublicKey:
     """A public key.
@@ -75,7 +79,7 @@ class PublicKey:
 
     @property
     def id(self) -> str:
-        """Its name in signatures: the fingerprint that ``ssh-keygen -l`` prints."""
+        """Its short name: the fingerprint that ``ssh-keygen -l`` prints."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
     def signed(self, message: bytes, signature: bytes) -> bool:
@@ -106,8 +110,9 @@ class Signer:
             passphrase: what it is encrypted with; None where it is not.
 
         Raises:
-            UsageError: it cannot be read, others can read it, it is encrypted and the passphrase is missing or wrong,
-                or it is no Ed25519 key.
+            KeyIsEncrypted: it is encrypted, and no passphrase was given.
+            UsageError: it cannot be read, others can read it, the passphrase is wrong or superfluous, or it is no
+                Ed25519 key.
         """
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
@@ -121,8 +126,9 @@ class Signer:
         try:
             key = load(data, passphrase)
         except TypeError:
-            given = "is not encrypted, but a passphrase was given" if passphrase else "is encrypted"
-            raise UsageError(f"the private key {path} {given}", "") from None
+            if passphrase is None:
+                raise KeyIsEncrypted(f"the private key {path} is encrypted", "Give its passphrase") from None
+            raise UsageError(f"the private key {path} is not encrypted, but a passphrase was given") from None
         except (ValueError, UnsupportedAlgorithm):
             what = "or the passphrase is wrong" if passphrase else "in OpenSSH's form or PEM"
             raise UsageError(

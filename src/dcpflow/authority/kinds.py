@@ -10,12 +10,12 @@ from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical
 
 REGISTERED, STARTED, AMENDED, DECIDED = "registered", "started", "amended", "decided"
-CERTIFIED, REVOKED, WITNESS = "certified", "revoked", "witness"
+CERTIFIED, REVOKED, WITNESS, NEWER_MODEL = "certified", "revoked", "witness", "newer_model"
 TARGET_RUN, AUDIT = "target_run", "audit"
 """What is started: a target run with the audit of its claim, or the audit of a result that is there already."""
 REASONS: Final = ("verifier_flaw", "leaked_seal", "later_witness", "other")
 """Why something is revoked."""
-SUBJECTS: Final = ("certificate", "decision", "registration")
+CERTIFICATE, DECISION, REGISTRATION = SUBJECTS = ("certificate", "decision", "registration")
 """What can be revoked, named by its digest; a registration's is R."""
 LONGEST: Final = 4_000
 """Characters of one text."""
@@ -73,11 +73,13 @@ KINDS: Final[Mapping[str, Mapping[str, Form]]] = {
     },
     AMENDED: {**_SLOT, "run": TOKEN, "old": DIGEST, "new": DIGEST, "keys": NAMES},
     DECIDED: {**_SLOT, "run": TOKEN, "registration": DIGEST, "decision": DIGEST, "core": TEXT, "evidence": TEXT},
-    # a certificate of a decision, by the digests of both files
-    CERTIFIED: {"certificate": DIGEST, "decision": DIGEST, "registration": DIGEST},
+    # a certificate of a decision, by the digest of what is signed, and the ids of the keys that had signed it
+    CERTIFIED: {"certificate": DIGEST, "decision": DIGEST, "registration": DIGEST, "keys": NAMES},
     REVOKED: {"of": _word(*SUBJECTS), "digest": DIGEST, "reason": _word(*REASONS), "text": REMARK},
     # a recovery without feedback that was found later, of the claim under this registration
     WITNESS: {"registration": DIGEST, "record": DIGEST, "text": REMARK},
+    # a model of a family has come out: certificates that stand until then expire
+    NEWER_MODEL: {"family": TEXT, "model": TEXT},
 }
 """By kind, the fields of a body: all of them, and no other."""
 

@@ -27,8 +27,10 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
         *([("strata", f"{', '.join(view.strata)}: informative, each under its own contract")] if view.strata else []),
         ("decision", "from the evidence: byte for byte the one that stands there"),
     ]
-    if replayed.manifest is not None:
-        lines.insert(0, ("bundle", f"{replayed.manifest.members} members, each in the one form that it can have"))
+    if replayed.source.manifest is not None:
+        lines.insert(
+            0, ("bundle", f"{replayed.source.manifest.members} members, each in the one form that it can have")
+        )
     secrets, opened = replayed.secrets, replayed.opened
     if secrets is not None and opened is not None:
         lines.append(

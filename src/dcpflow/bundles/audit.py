@@ -48,7 +48,7 @@ class Replayed:
         registrations: number of registrations in the history.
         secrets: what is known of what was sealed; None where nothing is.
         opened: what was recomputed with it; None likewise.
-        manifest: of a bundle; None for a folder.
+        source: where it was read.
     """
 
     decided: folder.Decided
@@ -56,12 +56,13 @@ class Replayed:
     registrations: int
     secrets: revealed.Secrets | None
     opened: revealed.Recomputed | None
-    manifest: Manifest | None
+    source: Opened
 
     @property
     def identity(self) -> str:
         """Digest of the bundle, or of the decision's bytes."""
-        return self.manifest.digest if self.manifest else canonical.digest(self.decided.to_bytes())
+        manifest = self.source.manifest
+        return manifest.digest if manifest else canonical.digest(self.decided.to_bytes())
 
 
 def open_folder(results: Path) -> Opened:
@@ -132,7 +133,7 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
         registrations=len(history.entries(layout)),
         secrets=secrets,
         opened=revealed.recompute(evidence, secrets) if secrets else None,
-        manifest=opened.manifest,
+        source=opened,
     )
 
 

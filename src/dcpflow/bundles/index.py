@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,27 +23,19 @@ class Signed(NamedTuple):
     """What certificates say of a claim.
 
     Attributes:
-        signers: who has signed its decision.
+        signers: whose signatures hold.
         expiry: until when, as the certificate says it; empty for no end.
-        revoked: whether a signature was withdrawn.
+        revoked: whether it, or what it is of, was revoked.
+        fault: why it does not hold, or no longer; empty where it does, or there is none.
     """
 
     signers: tuple[str, ...] = ()
     expiry: str = ""
     revoked: bool = False
+    fault: str = ""
 
 
 UNSIGNED: Final = Signed()
-
-
-def signed(path: Path, decision: str) -> Signed:
-    """What certificates say of a decision: nothing, since none is read.
-
-    Args:
-        path: the audit, as it was given.
-        decision: digest of its decision.
-    """
-    return UNSIGNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +69,14 @@ class Entry:
         return mode
 
 
-def index(paths: Iterable[Path]) -> list[Entry]:
+def index(paths: Iterable[Path], signed: Callable[[Verification], Signed]) -> list[Entry]:
     """Verify audits and list them, by family, claim and decision; behind them those that do not verify, by place.
 
     Args:
         paths: results folders, bundles of ours or of dcp-audit, imported ones, or folders of these.
+        signed: says of an audit that was verified what certificates say of it.
     """
-    entries = [_entry(path) for path in dict.fromkeys(one for path in paths for one in _within(path))]
+    entries = [_entry(path, signed) for path in dict.fromkeys(one for path in paths for one in _within(path))]
     return sorted(entries, key=_place)
 
 
@@ -111,7 +104,7 @@ def _is_audit(path: Path) -> bool:
     return True
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path, signed: Callable[[Verification], Signed]) -> Entry:
     try:
         found = verify(path)
         if not found.ok:
@@ -121,7 +114,7 @@ def _entry(path: Path) -> Entry:
         word = found.provenance.partition(":")[0]
         return Entry(
             *(str(path), found.kind.value, "", document),
-            *(decision, found.identity, word, signed(path, decision)),
+            *(decision, found.identity, word, signed(found)),
         )
     except DcpflowError as error:
         return Entry(str(path), "", error.problem, {})
@@ -138,4 +131,4 @@ def _document(path: Path, found: Verification) -> Mapping[str, Any]:
         case Kind.IMPORTED:
             return imported.read(path / IMPORTED).document()
         case _:
-            return found.document
+            return found.replayed.decided.document if found.replayed else {}

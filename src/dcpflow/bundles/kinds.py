@@ -49,6 +49,11 @@ def recognise(path: Path) -> Kind:
     )
 
 
+def certificate_of(path: Path, kind: Kind) -> Path:
+    """Where the certificate of an audit lies: in the results folder, or beside the file of the bundle."""
+    return path.with_name(f"{path.name}.dsse.json") if kind is Kind.BUNDLE else path / "certificate.dsse.json"
+
+
 def check_folder(root: Path) -> None:
     """Check that a results folder holds folders and regular files of a size that is read, and nothing else.
 

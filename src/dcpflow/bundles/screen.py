@@ -17,33 +17,34 @@ def render(found: Verification) -> str:
     What does not verify gets one line that says why.
     """
     if not found.ok:
-        return _plain(f"NOT VERIFIED  {found.error}")
+        return plain(f"NOT VERIFIED  {found.error}")
     lines = [f"VERIFIED  {found.path} ({found.kind.value})", f"{'digest':<12}{found.identity}"]
     for name, verdict in (("Core", found.core), ("Evidence", found.evidence)):
         kind = f" ({verdict['class']})" if verdict["class"] else ""
         mark = ", EXPLORATORY" if verdict["exploratory"] else ""
-        lines += _wrapped(name, f"{verdict['status'].upper()}{kind}{mark}: {verdict['reason']} [{verdict['rule']}]")
+        lines += wrapped(name, f"{verdict['status'].upper()}{kind}{mark}: {verdict['reason']} [{verdict['rule']}]")
     lines += _section("recomputed", found.recomputed)
     lines += _section("recorded", found.recorded)
-    lines += _wrapped("provenance", found.provenance)
+    lines += wrapped("provenance", found.provenance)
     for remark in found.remarks[:MAX_REMARKS]:
-        lines += _wrapped("remark", remark)
+        lines += wrapped("remark", remark)
     if len(found.remarks) > MAX_REMARKS:
-        lines += _wrapped("remark", f"and {len(found.remarks) - MAX_REMARKS} more (--json)")
-    return "\n".join(_plain(line) for line in lines)
+        lines += wrapped("remark", f"and {len(found.remarks) - MAX_REMARKS} more (--json)")
+    return "\n".join(plain(line) for line in lines)
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     for number, (what, detail) in enumerate(rows):
-        yield from _wrapped("" if number else title, f"{what}: {detail}")
+        yield from wrapped("" if number else title, f"{what}: {detail}")
 
 
-def _wrapped(title: str, text: str) -> list[str]:
+def wrapped(title: str, text: str) -> list[str]:
+    """Lines of a text beside its title."""
     return textwrap.wrap(
         text, WIDTH, initial_indent=f"{title:<12}", subsequent_indent=" " * 12, break_on_hyphens=False
     ) or [title]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that cannot steer a terminal: what others wrote may hold escape characters."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

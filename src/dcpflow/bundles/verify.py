@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from dcpflow.errors import DcpflowError, EvidenceError
 
 if TYPE_CHECKING:
     from dcpflow.bundles import dcp_audit
+    from dcpflow.bundles.audit import Replayed
     from dcpflow.records.draws import Nonce
 
 SCHEMA: Final = "dcpflow.verification/1"
@@ -41,7 +42,7 @@ class Verification:
         provenance: what the evidence rests on.
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
-        document: the decision that was reached again; empty where none was, and for evidence that is not ours.
+        replayed: the audit itself, of ours, for what is held against it next; no part of what is told.
     """
 
     path: str
@@ -56,7 +57,7 @@ class Verification:
     provenance: str = ""
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
-    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    replayed: Replayed | None = field(default=None, repr=False)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
@@ -157,7 +158,7 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
         public_randomness=replayed.evidence.view.public_randomness,
-        document=document,
+        replayed=replayed,
     )
 
 

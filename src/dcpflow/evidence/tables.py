@@ -65,6 +65,7 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "signers": "list",
         "expiry": "string",
         "revoked": "bool",
+        "certificate_fault": "string",
         "provenance": "string",
         "verified": "bool",
         **dict.fromkeys(("problem", "kind", "path", "decision", "identity"), "string"),

@@ -148,6 +148,11 @@ class AuditView:
         return next((row for row in self.scores[plan.TARGET] if row.role == "claimed"), None)
 
     @property
+    def claimed_presentation(self) -> str:
+        """Hex seed of the presentation that A* is written in."""
+        return self.target.record.draw["presentation"] if self.target else self.registered.presentation
+
+    @property
     def public_randomness(self) -> str:
         """What was mixed into the draws; empty where nothing was."""
         return next((episode.record.draw["public_randomness"] for episode in self.episodes), "")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dcpflow.bundles.index import Entry
+from dcpflow.authority.log import Log
+from dcpflow.authority.trust import Party
+from dcpflow.bundles.index import UNSIGNED, Entry, Signed
+from dcpflow.bundles.verify import Verification
 from dcpflow.errors import UsageError
 from dcpflow.evidence import tables
 from dcpflow.planning.text import table
@@ -16,6 +20,7 @@ from dcpflow.records import files
 from dcpflow.report.screen import number
 from dcpflow.report.sheet import Section, Sheet, Table
 from dcpflow.report.wording import bounded
+from dcpflow.stages import certificate_text, certifying
 
 TABLE: Final = "index"
 COLUMNS: Final = tuple(tables.SCHEMAS[TABLE])
@@ -31,12 +36,38 @@ WIDTH: Final = 48
 Row = dict[str, Any]
 
 
+def signed(
+    parties: Sequence[Party] | None = None, log: Log | None = None, at: datetime.date | None = None
+) -> Callable[[Verification], Signed]:
+    """Says of a verified audit what the certificate beside it comes to.
+
+    Args:
+        parties: whose keys are believed; None where nobody said.
+        log: a registry, which knows of revocations; None for none.
+        at: the day on which it has to stand; by default today.
+    """
+
+    def read(audit: Verification) -> Signed:
+        if audit.replayed is None:
+            return UNSIGNED
+        account = certifying.account_of(audit, None, parties, log, at)
+        stated = account.certificate.stated if account.certificate else None
+        return Signed(
+            signers=tuple(one.name for one in account.signatures if not one.fault),
+            expiry=certificate_text.expiry(stated.expiry) if stated else "",
+            revoked=bool(account.registry and account.registry.revocations),
+            fault="; ".join(account.faults),
+        )
+
+    return read
+
+
 def row(entry: Entry) -> Row:
     """One audit as a row of the table ``index``: None where it says nothing, and of what does not verify.
 
     All text is in one line, bounded, and steers no display: claimants and agents wrote it.
     """
-    document, signed = entry.document, entry.signed
+    document, certified = entry.document, entry.signed
     found: Row = dict.fromkeys(COLUMNS)
     found |= {name: getattr(entry, name) or None for name in ("problem", "kind", "path", "decision", "identity")}
     found |= {"verified": not entry.problem, "provenance": entry.provenance or None}
@@ -54,9 +85,10 @@ def row(entry: Entry) -> Row:
             "model": scope["model"],
             "task": scope["information"],
             **scope["budget"],
-            "signers": [bounded(name) for name in signed.signers],
-            "expiry": signed.expiry or None,
-            "revoked": signed.revoked,
+            "signers": [bounded(name) for name in certified.signers],
+            "expiry": certified.expiry or None,
+            "revoked": certified.revoked,
+            "certificate_fault": certified.fault or None,
         }
     return {name: bounded(value, MAX_TEXT) if isinstance(value, str) else value for name, value in found.items()}
 
@@ -114,9 +146,28 @@ def _cut(cells: Sequence[str]) -> list[str]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many audits verify, and how many do not."""
-    failed = sum(not found["verified"] for found in rows)
-    return f"{len(rows) - failed} of {len(rows)} verified" + (f", {failed} not" if failed else "")
+    """How many audits verify, how many do not, and how many certificates do not hold."""
+    failed, faulty = (sum(map(is_so, rows)) for is_so in (_failed, _faulty))
+    return "".join(
+        (
+            f"{len(rows) - failed} of {len(rows)} verified",
+            f", {failed} not" if failed else "",
+            f"; of {faulty} the certificate does not hold" if faulty else "",
+        )
+    )
+
+
+def all_hold(rows: Sequence[Row]) -> bool:
+    """Whether every audit verifies, and every certificate that there is holds."""
+    return not any(_failed(found) or _faulty(found) for found in rows)
+
+
+def _failed(found: Row) -> bool:
+    return not found["verified"]
+
+
+def _faulty(found: Row) -> bool:
+    return found["certificate_fault"] is not None
 
 
 def page(rows: Sequence[Row]) -> Sheet:
@@ -172,11 +223,17 @@ def _shown(found: Row) -> tuple[str, ...]:
         *(_status(found, name) for name in ("core", "evidence")),
         number(found["bound"]),
         f"{found['agent']}, {found['model']}, {found['task']}{budget}",
-        ("REVOKED: " if found["revoked"] else "") + (", ".join(found["signers"]) or "nobody"),
+        _signers(found),
         found["expiry"] or "-",
         str(found["provenance"]),
         str(found["path"]),
     )
+
+
+def _signers(found: Row) -> str:
+    if found["certificate_fault"]:
+        return f"DOES NOT HOLD: {found['certificate_fault']}"
+    return ", ".join(found["signers"]) or "nobody"
 
 
 def _status(found: Row, name: str) -> str:

@@ -9,14 +9,14 @@ from typing import Any
 
 from dcpflow.authority import kinds
 from dcpflow.authority.entry import LARGEST, Checkpoint, Entry, Head
-from dcpflow.authority.keys import PublicKey, Signer
+from dcpflow.authority.keys import PublicKey
 from dcpflow.authority.log import Log, verify_proof
-from dcpflow.authority.source import Folder
 from dcpflow.errors import UsageError
 from dcpflow.records import canonical
 from dcpflow.records.layout import Layout
 from dcpflow.report.screen import plain
 from dcpflow.stages import registry
+from dcpflow.stages.private_keys import read_key
 
 
 def make(folder: Path, origin: str, key: Path | None, *, by_request: bool) -> str:
@@ -72,9 +72,7 @@ def sign(place: str, key: Path) -> str:
         DcpflowError: the key cannot be used, or lies where it would be published; there is nothing to sign.
     """
     log = registry.open_place(place)
-    if isinstance(log.source, Folder):
-        _require_apart(key, log.source.root)
-    point = log.sign(Signer.read(key)).checkpoint
+    point = log.sign(read_key(key)).checkpoint
     assert point
     return f"signed {point.size} entries of {point.origin!r}: root {point.root}"
 
@@ -145,7 +143,11 @@ def request(results: Path) -> str:
 
 def _described(log: Log, place: str) -> str:
     size, point = len(log.entries), log.checkpoint
-    signed = f"the last over {point.size}, signed by {', '.join(point.envelope.signatures)}" if point else "none"
+    signed = (
+        f"the last over {point.size}, signed by {', '.join(key.id for key in point.envelope.keys.values())}"
+        if point
+        else "none"
+    )
     name = f"the registry {log.head.origin!r} ({place})"
     return f"{name}: {size} entries, each follows the one before; checkpoints: {signed}"
 
@@ -165,6 +167,9 @@ def _line(entry: Entry) -> str:
         case kinds.DECIDED:
             told = f"Core {body['core']}, Evidence {body['evidence']}"
             what = f"{_slot(body)}: {told} ({_short(body['decision'])}) in {body['run'][:8]}"
+        case kinds.CERTIFIED:
+            names = f"certificate {_short(body['certificate'])} of the decision {_short(body['decision'])}"
+            what = f"{names}, signed with {len(body['keys'])} keys"
         case kinds.REVOKED:
             what = f"{body['of']} {_short(body['digest'])}: {body['reason'].replace('_', ' ')} {body['text']}".rstrip()
         case _:
@@ -186,12 +191,3 @@ def _read(path: Path) -> bytes:
             return file.read(LARGEST)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "Give the path of its file") from None
-
-
-def _require_apart(key: Path, root: Path) -> None:
-    """See that a private key lies neither in the registry nor in a results folder, both of which are handed on."""
-    at = key.resolve()
-    results = next((folder for folder in at.parents if (folder / "registration" / "contract.json").exists()), None)
-    if at.is_relative_to(root.resolve()) or results:
-        where = f"the results folder {results}" if results else f"the registry {root}"
-        raise UsageError(f"the private key {key} lies in {where}, which is handed to others", "Move it out of there")

@@ -1,4 +1,7 @@
-"""Holds an audit against the registry that it was noted in: reservation, start, amendments, revocations."""
+"""Holds an audit against the registry that it was noted in: reservation, start, amendments.
+
+What was listed later (certificates, revocations, recoveries) is :mod:`dcpflow.authority.certificate`'s to weigh.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dcpflow.authority.entry import Checkpoint, Entry
 from dcpflow.authority.log import Log, verify_proof
 from dcpflow.bundles import audit
 from dcpflow.bundles.kinds import Kind, recognise
+from dcpflow.bundles.verify import Verification
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical, history, registration, snapshot
 from dcpflow.records.layout import Layout
@@ -30,6 +34,26 @@ class Noted:
     remarks: tuple[str, ...]
 
 
+def with_registry(found: Verification, place: str, older: Path | None = None) -> Verification:
+    """What came of a verification, once a registry has had its say too; of what did not verify, the same.
+
+    Args:
+        found: what came of it without one.
+        place: the registry's folder or address.
+        older: a checkpoint of it that somebody has kept.
+
+    Raises:
+        UsageError: this is no audit of ours, or there is no registry.
+    """
+    if not found.ok:
+        return found
+    try:
+        noted = verify(Path(found.path), place, older)
+    except EvidenceError as error:
+        return found.failed(error)
+    return found.with_registry(noted.recomputed, noted.remarks)
+
+
 def verify(path: Path, place: str, older: Path | None = None) -> Noted:
     """Hold an audit, whose own digests have been followed, against a registry.
 
@@ -40,8 +64,8 @@ def verify(path: Path, place: str, older: Path | None = None) -> Noted:
 
     Raises:
         UsageError: the path is no audit of ours, or there is no registry.
-        EvidenceError: the registry was cut or altered, does not know the audit, knows another one in its slot, says
-            something else than the audit says of it, or has revoked it.
+        EvidenceError: the registry was cut or altered, does not know the audit, knows another one in its slot, or says
+            something else than the audit says of it.
     """
     kind = recognise(path)
     if kind not in {Kind.RESULTS, Kind.BUNDLE}:
@@ -59,12 +83,11 @@ def verify(path: Path, place: str, older: Path | None = None) -> Noted:
     if registered.digest not in known:
         raise EvidenceError(f"{name} was not told of the amendment to the registration in force, {registered.digest}")
     decided = canonical.digest(layout.decision.read_bytes())
-    _require_unrevoked(log, name, mine, decided)
-    where = f"slot reserved by entry {held.number}, started by entry {start.number}, no revocation"
+    where = f"slot reserved by entry {held.number}, started by entry {start.number}"
     lines = [("registry", f"{log.head.origin!r}, {len(log.entries)} entries: {where}"), *_included(log, (held, start))]
     if kept:
         lines.append(("consistency", f"continues the checkpoint of {kept.size} entries in {older}"))
-    return Noted(tuple(lines), tuple(_remarks(log, name, start, mine, decided)))
+    return Noted(tuple(lines), tuple(_remarks(log, name, start, decided)))
 
 
 def _reservation(log: Log, layout: Layout, name: str, mine: Collection[str]) -> Entry:
@@ -100,21 +123,6 @@ def _start(log: Log, layout: Layout, name: str, mine: Collection[str]) -> Entry:
     return found
 
 
-def _require_unrevoked(log: Log, name: str, mine: Collection[str], decided: str) -> None:
-    certificates = {
-        entry.body["certificate"]
-        for entry in log.entries
-        if entry.kind == kinds.CERTIFIED and entry.body["decision"] == decided
-    }
-    subjects = {*mine, decided, *certificates}
-    for entry in log.entries:
-        if entry.kind == kinds.REVOKED and entry.body["digest"] in subjects:
-            why = " ".join((entry.body["reason"].replace("_", " "), entry.body["text"])).strip()
-            raise EvidenceError(
-                f"{name} has revoked the {entry.body['of']} (entry {entry.number}, {entry.date}): {why}"
-            )
-
-
 def _included(log: Log, entries: Collection[Entry]) -> list[tuple[str, str]]:
     """What the last signed checkpoint covers, by Merkle proof."""
     point, key = log.checkpoint, log.head.key
@@ -125,7 +133,7 @@ def _included(log: Log, entries: Collection[Entry]) -> list[tuple[str, str]]:
     return [("inclusion", f"both are among the {point.size} entries that {key.id} has signed, by Merkle proof")]
 
 
-def _remarks(log: Log, name: str, start: Entry, mine: Collection[str], decided: str) -> list[str]:
+def _remarks(log: Log, name: str, start: Entry, decided: str) -> list[str]:
     found = []
     if log.head.key is None:
         found.append(f"{name} is signed by nobody: whoever keeps it can write it anew")
@@ -147,8 +155,4 @@ def _remarks(log: Log, name: str, start: Entry, mine: Collection[str], decided: 
     own = slots.of_run(log.entries, start.body, kinds.DECIDED)
     if not any(entry.body["decision"] == decided for entry in own):
         found.append(f"{name} was not told of this decision")
-    for entry in log.entries:
-        if entry.kind == kinds.WITNESS and entry.body["registration"] in mine:
-            text = f"{entry.body['record']} {entry.body['text']}".rstrip()
-            found.append(f"{name} has a later recovery on file (entry {entry.number}): {text}")
     return found

@@ -64,31 +64,36 @@ def scored(
         material: ``units`` and ``hidden`` of the audited instance; by default what follows from the nonce.
         workers: how many artifacts are scored at a time.
     """
-    task = job.task
-    wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
+    wanted = [*_candidates(job, records), *_own_artifacts(job.task, job, records)]
     if phase == plan.TARGET and job.contract.artifact:
-        wanted += _claimed(task, job)
+        wanted += _claimed(job.task, job)
+    order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
+    answers = score_artifacts(job, [wanted[index].artifact for index in order], material, workers)
+    position = {index: place for place, index in enumerate(order)}
+    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+
+
+def score_artifacts(
+    job: Job, artifacts: Sequence[Artifact], material: Mapping[str, Any] | None = None, workers: int = 1
+) -> list[Score]:
+    """Score artifacts in the given order, whoever has committed them, each in a limited child process.
+
+    Args:
+        job: the job.
+        artifacts: the artifacts.
+        material: as for :func:`scored`.
+        workers: likewise.
+    """
+    task = job.task
     # one scorer for all: a stratum's limits are its episodes' alone
     limits = job.main.contract.config("limits")
     opened = material or to_score_with(task, job.draws.nonce)
     sealed = opened["units"]
-    hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}
+    hidden = {name: _hidden(task, job, name) for name in {artifact.instance for artifact in artifacts}}
     hidden[plan.MAIN] = opened["hidden"]
     engine = task.open(public.read(job.layout, job.contract.parts["task"]["seal"]["public"]))
     engine.warm(sealed)
-    order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
-    answers = score(
-        task,
-        engine,
-        sealed,
-        hidden,
-        [wanted[index].artifact for index in order],
-        limits["experiment_seconds"],
-        limits["memory_mb"],
-        workers,
-    )
-    position = {index: place for place, index in enumerate(order)}
-    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+    return score(task, engine, sealed, hidden, artifacts, limits["experiment_seconds"], limits["memory_mb"], workers)
 
 
 def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:

@@ -21,7 +21,7 @@ from dcpflow.stages import indexing
 
 
 def test_one_audit_has_one_decision_as_a_folder_and_as_a_bundle(finished: Finished) -> None:
-    entries = index([finished.results, finished.bundle])
+    entries = index([finished.results, finished.bundle], indexing.signed())
     assert [entry.problem for entry in entries] == ["", ""]
     assert {entry.kind for entry in entries} == {"results folder", "dcpflow bundle"}
     (decision,) = {entry.decision for entry in entries}
@@ -61,7 +61,7 @@ def test_what_fails_is_a_row_and_ends_nothing(
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="there is no folder with published bundles beside this checkout")
 def test_a_bundle_of_dcp_audit_is_labelled_self_attested() -> None:
-    (entry,) = index([PUBLISHED])
+    (entry,) = index([PUBLISHED], indexing.signed())
     row = indexing.row(entry)
     assert (row["core"], row["provenance"], row["kind"]) == ("certified", "self-attested", "dcp-audit bundle")
     assert (row["experiments"], round(row["bound"], 7)) == (None, 0.0477239)
@@ -86,11 +86,11 @@ def test_the_same_bytes_in_whatever_order_the_audits_are_given(finished: Finishe
 @pytest.fixture
 def hostile(finished: Finished) -> Entry:
     """An audit whose author tries to be computed, to be run and to steer the terminal."""
-    (entry,) = index([finished.results])
+    (entry,) = index([finished.results], indexing.signed())
     document: dict[str, Any] = json.loads(json.dumps(dict(entry.document)))
     document["claim"] |= {"id": "=HYPERLINK(1)", "family": "\x1b[2J<script>alert(1)</script>"}
     document["scope"] |= {"agent": " @SUM(1)", "model": "\uff1d1+1"}
-    return replace(entry, document=document, signed=Signed(("+1", "B"), "-2099", revoked=True))
+    return replace(entry, document=document, signed=Signed(("+1", "B"), "-2099", revoked=True, fault="\x1b<b>+1"))
 
 
 def test_hostile_text_is_shown_as_text(hostile: Entry, tmp_path: Path) -> None:
@@ -106,7 +106,9 @@ def test_hostile_text_is_shown_as_text(hostile: Entry, tmp_path: Path) -> None:
     page = sheet.render(indexing.page(rows)).decode()
     assert "<script>" not in page and "&lt;script&gt;" in page and "<b>=1" not in page
     assert "\x1b" not in page + indexing.render(rows)
-    assert "REVOKED: +1, B" in page
+    assert "DOES NOT HOLD: " in page and "1 verified, 1 not" not in page
+    assert "; of 1 the certificate does not hold" in indexing.render(rows)
+    assert not indexing.all_hold(rows[:1])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "html"])
