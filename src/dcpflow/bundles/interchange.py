@@ -17,7 +17,7 @@ from dcpflow.bundles.dcp_audit.write import bundle_files
 from dcpflow.bundles.export import replay_results
 from dcpflow.bundles.folders import new_folder, write
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import checks, decision, folder, gates, strata
+from dcpflow.evidence import checks, decision, folder, gates, policies, strata
 from dcpflow.evidence.view import AuditView
 from dcpflow.protocol import Gate1Evidence, Registration
 from dcpflow.records import canonical, history
@@ -50,8 +50,8 @@ class Interchanged:
         profile: ``full_audit_v1``, or ``core`` where the audit has no Gate 3.
         core: the Core verdict in its certificate.
         evidence: the Evidence verdict in it.
-        left_out: names of strata, those that are no longer registered too: such a bundle holds the challengers that
-            decide, and no others.
+        left_out: names of strata and of further neutral policies, those that are no longer registered too: such a
+            bundle holds the challengers and pairs that decide, and no others.
     """
 
     bundle_id: str
@@ -86,8 +86,15 @@ def export(results: Path, out: Path) -> Interchanged:
             "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
         )
     past = history.entries(Layout(results))
-    gone = strata.no_longer_shown(history.since_the_first_episode(past))
-    left_out = tuple(dict.fromkeys((*document.get("strata", ()), *gone)))
+    since = history.since_the_first_episode(past)
+    left_out = tuple(
+        dict.fromkeys(
+            (
+                *(document.get("strata", {}) | strata.no_longer_shown(since)),
+                *(policies.blocks(document) | policies.no_longer_shown(since)),
+            )
+        )
+    )
     registrations = [entry.registration for entry in past]
     payloads = encode(bind(interchanged(replayed.evidence, document, registrations, left_out)))
     payloads["certificate"] = certificate(payloads)
@@ -123,7 +130,7 @@ def interchanged(
         evidence: the evidence.
         document: the decision that was reached from it.
         registrations: every R in the history, oldest first.
-        left_out: names of the strata that the bundle does not hold.
+        left_out: names of the strata and neutral policies that the bundle does not hold.
     """
     seen, facts = evidence.view, evidence.episode_facts
     config = folder.config_of(seen.registered)
@@ -137,7 +144,7 @@ def interchanged(
         "decision": canonical.digest(canonical.encode(document) + b"\n"),
     }
     if left_out:
-        names["left_out"] = f"informative strata of challengers, which decide nothing: {', '.join(left_out)}"
+        names["left_out"] = f"{_what(left_out)}, which decide nothing: {', '.join(left_out)}"
     return Decoded(
         registration=replace(reg, notes={"dcpflow": names}),
         envelope=_envelope(passed, seen, reg, gate1),
@@ -145,6 +152,13 @@ def interchanged(
         gate2=gates.gate2(seen, facts, reg, standing, reg.epsilon),
         gate3=gates.gate3(seen, facts, reg, standing, reg.epsilon) if seen.checkpoint else None,
     )
+
+
+def _what(left_out: Sequence[str]) -> str:
+    """Strata, further neutral policies or both: a stratum may be called like a policy, and is then taken for both."""
+    apart = [name in plan.POLICIES for name in left_out]
+    kinds = [*(["strata of challengers"] * (not all(apart))), *(["neutral policies"] * any(apart))]
+    return f"informative {' and '.join(kinds)}"
 
 
 def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, gate1: Gate1Evidence) -> Envelope:
