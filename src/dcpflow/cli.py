@@ -418,7 +418,7 @@ def _bundle_export(options: argparse.Namespace) -> int | None:
             made = interchange.export(options.results, options.out)
             print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
             if made.left_out:
-                print(f"left out, since such a bundle holds the matched challengers alone: {', '.join(made.left_out)}")
+                print(f"left out, since such a bundle holds only what decides: {', '.join(made.left_out)}")
             return None
         nonce_file = options.nonce_file if options.reveal else None
         if options.reveal and nonce_file is None:

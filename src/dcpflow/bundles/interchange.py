@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.bind import bind
@@ -87,14 +88,10 @@ def export(results: Path, out: Path) -> Interchanged:
         )
     past = history.entries(Layout(results))
     since = history.since_the_first_episode(past)
-    left_out = tuple(
-        dict.fromkeys(
-            (
-                *(document.get("strata", {}) | strata.no_longer_shown(since)),
-                *(policies.blocks(document) | policies.no_longer_shown(since)),
-            )
-        )
-    )
+    left_out = {
+        "strata of challengers": tuple(document.get("strata", {}) | strata.no_longer_shown(since)),
+        "neutral policies": tuple(policies.blocks(document) | policies.no_longer_shown(since)),
+    }
     registrations = [entry.registration for entry in past]
     payloads = encode(bind(interchanged(replayed.evidence, document, registrations, left_out)))
     payloads["certificate"] = certificate(payloads)
@@ -106,7 +103,8 @@ def export(results: Path, out: Path) -> Interchanged:
             write(made / name, data)
     manifest = loads(files["manifest.json"], "manifest.json")
     profile = manifest.get("profile", "core")
-    return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], left_out)
+    names = tuple(name for kind in left_out.values() for name in kind)
+    return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], names)
 
 
 def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) -> None:
@@ -122,7 +120,10 @@ def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) 
 
 
 def interchanged(
-    evidence: folder.Evidence, document: Mapping[str, Any], registrations: Sequence[str], left_out: Sequence[str] = ()
+    evidence: folder.Evidence,
+    document: Mapping[str, Any],
+    registrations: Sequence[str],
+    left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Decoded:
     """An audit's evidence and attestations as a dcp-audit bundle holds them, its own digests not yet filled in.
 
@@ -130,7 +131,7 @@ def interchanged(
         evidence: the evidence.
         document: the decision that was reached from it.
         registrations: every R in the history, oldest first.
-        left_out: names of the strata and neutral policies that the bundle does not hold.
+        left_out: names of the strata and neutral policies that the bundle does not hold, by what they are.
     """
     seen, facts = evidence.view, evidence.episode_facts
     config = folder.config_of(seen.registered)
@@ -143,8 +144,10 @@ def interchanged(
         "registration": seen.registered.digest,
         "decision": canonical.digest(canonical.encode(document) + b"\n"),
     }
-    if left_out:
-        names["left_out"] = f"{_what(left_out)}, which decide nothing: {', '.join(left_out)}"
+    if any(left_out.values()):
+        names["left_out"] = "; ".join(
+            f"informative {kind}, which decide nothing: {', '.join(found)}" for kind, found in left_out.items() if found
+        )
     return Decoded(
         registration=replace(reg, notes={"dcpflow": names}),
         envelope=_envelope(passed, seen, reg, gate1),
@@ -152,13 +155,6 @@ def interchanged(
         gate2=gates.gate2(seen, facts, reg, standing, reg.epsilon),
         gate3=gates.gate3(seen, facts, reg, standing, reg.epsilon) if seen.checkpoint else None,
     )
-
-
-def _what(left_out: Sequence[str]) -> str:
-    """Strata, further neutral policies or both: a stratum may be called like a policy, and is then taken for both."""
-    apart = [name in plan.POLICIES for name in left_out]
-    kinds = [*(["strata of challengers"] * (not all(apart))), *(["neutral policies"] * any(apart))]
-    return f"informative {' and '.join(kinds)}"
 
 
 def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, gate1: Gate1Evidence) -> Envelope:
