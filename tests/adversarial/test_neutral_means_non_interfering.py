@@ -107,8 +107,8 @@ def test_branches_of_further_neutral_policies_are_the_same_byte_for_byte_under_a
     before = {key: record for stage in stages for key, record in records(audit_of_policies, stage).items()}
     after = {key: record for stage in stages for key, record in records(audit, stage).items()}
     assert {key.arm for key in before} == {"truthful", "reference_null", "lagged_sham"}
-    for key in before:
-        assert (before[key].to_bytes() == after[key].to_bytes()) == (key.arm != "truthful"), key
+    for key, record in before.items():
+        assert (record.to_bytes() == after[key].to_bytes()) == (key.arm != "truthful"), key
 
 
 def test_a_truthful_arm_without_the_hidden_file_is_our_fault_and_commits_nothing(audit_copy: Audit) -> None:
