@@ -191,9 +191,9 @@ rule run_policy_pair:
     params:
         first=lambda wildcards: AUDIT.first(wildcards.batch),
         last=lambda wildcards: AUDIT.last(wildcards.batch),
-        count=lambda wildcards: AUDIT.count(wildcards.policy),
+        pairs=lambda wildcards: AUDIT.count(wildcards.policy),
     message:
-        "pairs {params.first} to {params.last} of {params.count} of a further neutral policy: {wildcards.policy}"
+        "pairs {params.first} to {params.last} of {params.pairs} of a further neutral policy: {wildcards.policy}"
     shell:
         f"{PYTHON} scripts/run_slots.py {JOB} --stage {{wildcards.policy}}"
         " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"

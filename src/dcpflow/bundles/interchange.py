@@ -87,11 +87,7 @@ def export(results: Path, out: Path) -> Interchanged:
             "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
         )
     past = history.entries(Layout(results))
-    since = history.since_the_first_episode(past)
-    left_out = {
-        "strata of challengers": tuple(document.get("strata", {}) | strata.no_longer_shown(since)),
-        "neutral policies": tuple(policies.blocks(document) | policies.no_longer_shown(since)),
-    }
+    left_out = not_held(document, past)
     registrations = [entry.registration for entry in past]
     payloads = encode(bind(interchanged(replayed.evidence, document, registrations, left_out)))
     payloads["certificate"] = certificate(payloads)
@@ -105,6 +101,20 @@ def export(results: Path, out: Path) -> Interchanged:
     profile = manifest.get("profile", "core")
     names = tuple(name for kind in left_out.values() for name in kind)
     return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], names)
+
+
+def not_held(document: Mapping[str, Any], past: Sequence[history.Entry]) -> dict[str, tuple[str, ...]]:
+    """Names of what is informative and has no place in such a bundle, those no longer registered too, by what they are.
+
+    Args:
+        document: the decision.
+        past: every registration, oldest first.
+    """
+    since = history.since_the_first_episode(past)
+    return {
+        "strata of challengers": tuple(document.get("strata", {}) | strata.no_longer_shown(since)),
+        "neutral policies": tuple(policies.blocks(document) | policies.no_longer_shown(since)),
+    }
 
 
 def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) -> None:
