@@ -147,6 +147,7 @@ def _block(policy: Policy) -> dict[str, Any]:
         "neutral_hits": hits[1],
         "neutral_rate": _rate(hits[1], len(result.pairs)),
         "neutral_upper_bound": neutral.bound,
+        "neutral_reason": "; ".join(neutral.reasons),
         "effect": gates.interval_of(result.difference, bounded=result.complete),
         "confirmed": neutral.hits,
         "recovered": neutral.recovered,

@@ -31,7 +31,8 @@ class PolicyResult:
     Attributes:
         pairs: One row for each started pair, in order.
         difference: Truthful minus neutral, of the analysed pairs, at the error that is registered for the effect.
-        neutral: Its neutral branches, judged as the challengers of a stratum are.
+        neutral: Its neutral branches, judged as the challengers of a stratum are; what keeps them from bounding
+            anything may leave the difference as it is.
         reasons: Why the pairs are not complete; empty where they are.
     """
 
@@ -80,7 +81,8 @@ def evaluate_policy(
         faults,
         stake=Stake.NEUTRAL_HIT,
     )
-    reasons = [*neutral.reasons, *map(str, health_faults(reg, arm_rates(pairs, pairs, whole_pairs=True)))]
+    unhealthy = health_faults(reg, arm_rates(pairs, pairs, whole_pairs=True))
+    reasons = [f"{fault.check}: {fault.detail}" for fault in (*faults, *unhealthy)]
     if len(values) != registered:
         reasons.append(f"{len(values)} of {registered} registered pairs have a difference")
     return PolicyResult(rows, effect_interval(reg, values, lost=len(rows) - len(values)), neutral, tuple(reasons))

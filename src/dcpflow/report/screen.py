@@ -184,7 +184,8 @@ def _policy(name: str, block: Mapping[str, Any]) -> list[str]:
         f"Policy    {name} ({block['label']}{mark}, {block['calibration']}): truthful {block['truthful_hits']}, "
         f"neutral {block['neutral_hits']} of {pairs['analysed']} analysed pairs ({pairs['started']} of "
         f"{pairs['registered']} started, {pairs['lost']} lost, {pairs['unresolved']} unresolved)",
-        f"          effect {number(effect['mean'])} in {interval(effect)}, no null band taken off"
+        f"          effect {number(effect['mean'])} in {interval(effect)}, no null band taken off; neutral recovery "
+        f"probability at most {number(block['neutral_upper_bound'])}"
         + (f"; recovered by {', '.join(block['witnesses'][:3])}" if block["witnesses"] else ""),
     ]
     return lines if block["complete"] else [*lines, f"          not complete: {block['reason']}"]

@@ -146,6 +146,20 @@ def test_a_neutral_branch_that_recovers_stands_in_the_headline_of_an_empty_check
     assert "necessity is claimed for the policy that decides" in told and "challenger" not in told
 
 
+def test_the_decision_puts_it_in_the_headline_and_certifies_and_refutes_as_before(
+    evidence: folder.Evidence, judged: Callable[..., Policy]
+) -> None:
+    view, config = evidence.view, folder.config_of(evidence.view.registered)
+    registrations = [e.record.registration for e in view.everything]
+    outcome = decision.reach(view, evidence.facts, evidence.episode_facts, registrations, config)
+    found = decision.document(replace(outcome, policies={NAME: judged(with_hit(evidence, 2))}))
+    assert view.checkpoint["scope"] == LINEAGE_EMPTY
+    (told,) = found["headline"]
+    assert told.startswith("with another neutral policy (reference_null) the outcome was recovered")
+    plain = decision.document(outcome)
+    assert {key: found[key] for key in plain} == plain
+
+
 def test_a_failing_check_is_said_in_the_block_and_kept_out_of_the_spread(judged: Callable[..., Policy]) -> None:
     found = block_of(judged(unlisted=[f"{STAGE} slot 9 (truthful), attempt 1"]))
     block = found["further"][NAME]

@@ -90,13 +90,31 @@ def test_a_fault_of_the_neutral_arm_keeps_a_hit_from_being_shown(blocks: frozens
         (pairs(7), "7 of 8 registered pairs"),
         (with_neutral(pairs(), **LOST), "7 of 8 registered pairs"),
         ([replace(pairs()[0], independent=False), *pairs()[1:]], "7 of 8 registered pairs"),
-        (with_neutral(pairs(), contract_digest="another"), "contract violations"),
         ([replace(p, neutral=replace(p.neutral, validity=Validity.INVALID)) for p in pairs()], "valid artifacts"),
     ],
 )
 def test_what_is_missing_or_unhealthy_leaves_the_pairs_incomplete(of: list[FeedbackPair], told: str) -> None:
     found = judged(of)
     assert not found.complete and any(told in reason for reason in found.reasons), found.reasons
+
+
+def test_a_neutral_branch_of_another_contract_bounds_nothing() -> None:
+    found = judged(with_neutral(pairs(), contract_digest="another", scores=(0.9, 0.9)))
+    assert (found.neutral.hits, found.neutral.bound) == (0, None)
+    assert "contract violations" in found.neutral.reasons[0]
+
+
+def test_what_is_open_about_recovery_leaves_a_continuous_effect_as_it_is() -> None:
+    reg = replace(
+        REG,
+        feedback_estimand="continuous",
+        feedback_interval_method="bounded_empirical_bernstein",
+        inference_scope="sampled_population",
+        interval_method="bounded_empirical_bernstein",
+    )
+    found = evaluate_policy(reg, "reference_null", pairs(), CLAIMED, 8)
+    assert found.neutral.unresolved == 8 and found.neutral.bound is None and not found.neutral.complete
+    assert found.complete and found.difference.mean == pytest.approx(0.7)
 
 
 def test_the_spread_is_between_the_largest_and_the_smallest() -> None:
