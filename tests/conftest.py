@@ -180,6 +180,16 @@ class Audit:
             scoring.score_phase(self.job.of(name), "challengers", paths, output)
             self.replay(f"challengers/{name}")
 
+    def add_policies(self) -> None:
+        """Register the configuration in a finished audit, run and score its further neutral policies, and decide."""
+        self.register()
+        for stage in self.workflow.policies:
+            self.run(stage)
+            self.replay(stage)
+            self.score(stage)
+        self.tabulate()
+        self.decide()
+
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)
 
@@ -371,6 +381,19 @@ def stratified_audit(made_once: Callable[..., Path], finished_audit: Audit) -> A
         added.decide()
 
     return audit.at(made_once("stratified", make) / "results")
+
+
+@pytest.fixture(scope="session")
+def audit_of_policies(made_once: Callable[..., Path], finished_audit: Audit) -> Audit:
+    """The finished small audit with pairs of two further neutral policies added to it. Do not alter it."""
+    further = {"neutral_policies": ["proposed_sham", "reference_null", "lagged_sham"]}
+    audit = finished_audit.with_settings(design={**further, "neutral_policy_pairs": {"lagged_sham": 2}})
+
+    def make(folder: Path) -> None:
+        shutil.copytree(finished_audit.results, folder / "results")
+        audit.at(folder / "results").add_policies()
+
+    return audit.at(made_once("policies", make) / "results")
 
 
 @pytest.fixture

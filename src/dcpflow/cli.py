@@ -121,7 +121,9 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
 
     command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
     command.add_argument(
-        "episode", help="for example target, challengers/17, pairs/3/neutral, or challengers/NAME/2 of a stratum"
+        "episode",
+        help="for example target, challengers/17, pairs/3/neutral, challengers/NAME/2 of a stratum, or "
+        "pairs_lagged_sham/3/truthful of a further neutral policy",
     )
     command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
     command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
@@ -556,7 +558,7 @@ def _bundle_export(options: argparse.Namespace) -> int | None:
             made = interchange.export(options.results, options.out)
             print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
             if made.left_out:
-                print(f"left out, since such a bundle holds the matched challengers alone: {', '.join(made.left_out)}")
+                print(f"left out, since such a bundle holds only what decides: {', '.join(made.left_out)}")
             return None
         nonce_file = options.nonce_file if options.reveal else None
         if options.reveal and nonce_file is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dcpflow.bundles import contents
 from dcpflow.bundles.audit import Replayed
 from dcpflow.bundles.verify import REGISTRY, TASK
+from dcpflow.evidence import policies
 
 Line = tuple[str, str]
 
@@ -12,7 +13,7 @@ Line = tuple[str, str]
 def recomputed(replayed: Replayed) -> tuple[Line, ...]:
     """What was recomputed, as name and detail."""
     view, checks = replayed.evidence.view, replayed.decided.checks
-    parts = (view, *view.strata.values())
+    parts = (view, *view.parts.values())
     artifacts = sum(len(rows) for part in parts for rows in part.scores.values())
     phases = sum(len(part.scores) for part in parts)
     passed = sum(check["result"] == "pass" for check in checks)
@@ -25,6 +26,7 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
         ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
         ("checks", f"{len(checks)} from the records: {passed} passed"),
         *([("strata", f"{', '.join(view.strata)}: informative, each under its own contract")] if view.strata else []),
+        *([("neutral policies", f"{', '.join(view.policies)}: informative")] if view.policies else []),
         ("decision", "from the evidence: byte for byte the one that stands there"),
     ]
     if replayed.source.manifest is not None:
@@ -60,12 +62,15 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
 
 
 def remarks(replayed: Replayed) -> tuple[str, ...]:
-    """What stands beside the statuses, strata that are not complete, and checks that did not pass."""
+    """What stands beside the statuses, strata and neutral policies that are not complete, and checks that did not
+    pass."""
     document = replayed.decided.document
     found = [*document.get("headline", ())]
+    apart = {"stratum": document.get("strata", {}), "neutral policy": policies.blocks(document)}
     found += [
-        f"the stratum {name} (informative) is not complete: {block['reason']}"
-        for name, block in document.get("strata", {}).items()
+        f"the {kind} {name} (informative) is not complete: {block['reason']}"
+        for kind, blocks in apart.items()
+        for name, block in blocks.items()
         if not block["complete"]
     ]
     found += [

@@ -47,8 +47,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     for entry in history.entries(layout):
         place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"
         paths += [path for path in (place / "entry.json", place / "decision.json") if path.exists()]
-    parts = (seen, *seen.strata.values())
-    paths += [layout.scores(plan.place(phase, name)) for name, part in seen.strata.items() for phase in part.scores]
+    parts = (seen, *seen.parts.values())
+    paths += [layout.scores(place) for place in seen.parts]
     paths += [path for part in parts for path in _of_episodes(layout, part)]
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])

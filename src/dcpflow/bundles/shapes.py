@@ -126,7 +126,7 @@ def mapped(shape: Shape) -> Shape:
 
 
 def named(shape: Shape) -> Shape:
-    """An object whose names are those of strata, which are parts of paths, and such values."""
+    """An object whose names are such as strata have, which are parts of paths, and such values."""
     values = mapped(shape)
 
     def check(value: Any) -> None:
@@ -246,7 +246,8 @@ _FACTS: Final[Mapping[str, Shape]] = {
     "unlisted": listed(TEXT),
     "target_runs": COUNT,
 }
-FACTS: Final = record(contract=DIGEST, facts=record(("strata",), **_FACTS, strata=named(record((), **_FACTS))))
+_APART: Final = named(record((), **_FACTS))
+FACTS: Final = record(contract=DIGEST, facts=record(("strata", "policies"), **_FACTS, strata=_APART, policies=_APART))
 SNAPSHOT: Final = record(origin=TEXT, key=TEXT, number=POSITION, earlier=listed(TEXT), starts=COUNT, episodes=COUNT)
 DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_randomness=TEXT, first_arm=ARM)
 USAGE: Final = record(

@@ -73,7 +73,10 @@ class Arm:
         self._evaluator = Evaluator(
             _answers(bench, key, presentation), limits["experiment_seconds"], limits["memory_mb"], waiting
         )
-        self._measure = policies.measured(self._evaluator)
+        measure = policies.measured(self._evaluator)
+        if key.arm in policies.LAGGED:
+            measure = policies.lagged(measure, bench.task.constant_reply(presentation))
+        self._measure = measure
         self.policy = self._timed
 
     def _timed(self, candidate: str) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def hidden_path(layout: Layout) -> Path:
 
 
 def _answers(bench: Bench, key: EpisodeKey, presentation: dict[str, Any]) -> Callable[[], Answer]:
-    if key.arm in policies.NEUTRAL:
+    if key.arm in policies.NEUTRAL | policies.LAGGED:
         return policies.neutral_answers(bench.engine, presentation)
     if key.arm in policies.TRUTHFUL:
         return policies.truthful_answers(bench.engine, presentation, hidden_path(bench.layout))

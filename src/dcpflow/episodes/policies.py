@@ -1,4 +1,9 @@
-"""What the channel answers to an experiment in each arm. Only ``truthful`` and ``misleading`` see a hidden state."""
+"""What the channel answers to an experiment in each arm. Only ``truthful`` and ``misleading`` see a hidden state.
+
+Of neutral policies there are three, which leave less and less of a truthful reply: ``proposed_sham`` answers what was
+asked, as the task does without a hidden state; ``lagged_sham`` gives the same answers one experiment later, so that
+numbers vary as before and have nothing to do with what was asked; ``reference_null`` always gives the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,10 @@ Policy = Callable[[str], dict[str, Any]]
 
 TRUTHFUL = frozenset({"target", "truthful"})
 NEUTRAL = frozenset({"neutral", "proposed_sham"})
+LAGGED = frozenset({"lagged_sham"})
 CONSTANT = frozenset({"withheld", "control", "reference_null"})
 MISLEADING = frozenset({"misleading"})
-NEEDS_ENGINE = TRUTHFUL | NEUTRAL | MISLEADING
+NEEDS_ENGINE = TRUTHFUL | NEUTRAL | LAGGED | MISLEADING
 
 
 def constant(task: Task, presentation: dict[str, Any]) -> Policy:
@@ -34,6 +40,25 @@ def measured(evaluator: Evaluator) -> Policy:
         return reply
 
     return ask
+
+
+def lagged(measure: Policy, first: dict[str, Any]) -> Policy:
+    """The answer of a policy to the experiment before.
+
+    A candidate is refused as it would be without the lag, and is no experiment then.
+
+    Args:
+        measure: the policy.
+        first: what the first experiment is answered.
+    """
+    waiting = first
+
+    def answer(candidate: str) -> dict[str, Any]:
+        nonlocal waiting
+        now, waiting = waiting, measure(candidate)
+        return now
+
+    return answer
 
 
 def neutral_answers(engine: Engine, presentation: dict[str, Any]) -> Callable[[], Answer]:

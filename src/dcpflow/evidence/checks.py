@@ -16,6 +16,7 @@ from dcpflow.errors import EvidenceError
 from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
+from dcpflow.evidence.rows import PAIR_STAGES
 from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol.faults import (
     CORE_ONLY,
@@ -41,7 +42,7 @@ BOUNDARIES = {
     "retrospective_prepub": "rebuilt as it was before the publication",
     "retrospective_present": "rebuilt as it is today, the publication left out",
 }
-UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham"})
+UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham", "lagged_sham"})
 REPORTED: frozenset[Stake] = frozenset()
 ADEQUACY: frozenset[Stake] = frozenset()
 
@@ -454,7 +455,7 @@ def earlier_audits_disclosed(context: Context) -> Finding:
 @_check("evidence", NEUTRAL_ARM)
 def channels_alike(context: Context) -> Finding:
     """Replies to experiments have one schema and one serialised length in all arms of the pairs."""
-    episodes = context.view.of("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls")
+    episodes = context.view.of(*plan.PAIRED, "null_pairs", "null_pair_replacements", "misled_nulls")
     shapes = {
         (len(encode(reply["result"])), _shape(reply["result"]))
         for episode in episodes
@@ -488,7 +489,7 @@ def seals_before_branches(context: Context) -> Finding:
     """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record; in a later look by way
     of the scores of the look before."""
     view = context.view
-    branches = view.of("pairs", "pair_replacements")
+    branches = view.of(*plan.PAIRED)
     seals = view.seals(plan.PAIRS)
     odd = [str(e.key) for e in branches if e.record.prior_seal not in seals]
     if view.checkpoint["target_record"] != view.claim_seal:
@@ -506,7 +507,7 @@ def pair_looks_in_order(context: Context) -> Finding:
 @_check("evidence", EVIDENCE_ONLY)
 def pairs_share_their_draw(context: Context) -> Finding:
     """Both arms of a pair have the same presentation and agent seed; their order is drawn."""
-    pairs = paired(context.view, "pairs") + paired(context.view, "null_pairs")
+    pairs = [pair for table in PAIR_STAGES for pair in paired(context.view, table)]
     odd = [str(a.key) for a, b in pairs if a.record.draw != b.record.draw]
     first = sum(a.record.draw["first_arm"] == a.record.arm for a, _ in pairs)
     good = f"the arms of all {len(pairs)} pairs share presentation and seed; {first} began with their first arm"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.evidence import checks, gates, looks, strata
+from dcpflow.evidence import checks, gates, looks, policies, strata
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
+from dcpflow.evidence.policies import Policy
 from dcpflow.evidence.strata import Stratum
-from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.evidence.view import AuditView, Episode, mean_score
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
@@ -61,6 +61,7 @@ class Outcome:
         episode_facts: and those of each episode, by record digest.
         config: the registered configuration.
         strata: what was found of each stratum beside the challengers that decide, by name.
+        policies: and of each neutral policy beside the one that decides.
     """
 
     decision: Decision
@@ -71,6 +72,7 @@ class Outcome:
     episode_facts: gates.Facts
     config: Config
     strata: Mapping[str, Stratum] = field(default_factory=dict)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
 def reach(
@@ -131,7 +133,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     """The decision's JSON object, without what the history adds."""
     view = outcome.view
     return {
-        **_strata(outcome),
+        **_informative(outcome),
         **_retrospective(outcome),
         "schema": SCHEMA,
         "core": _core(outcome.decision),
@@ -167,12 +169,32 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _strata(outcome: Outcome) -> dict[str, Any]:
-    """What the decision says of strata: nothing where there are none."""
-    if not outcome.strata:
-        return {}
-    blocks = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
-    return {"headline": strata.headline(blocks), "strata": blocks}
+def _informative(outcome: Outcome) -> dict[str, Any]:
+    """What the decision says of strata and of further neutral policies: nothing where there are none."""
+    found: dict[str, Any] = {}
+    if outcome.strata:
+        found["strata"] = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
+        found["headline"] = strata.headline(found["strata"])
+    if outcome.policies:
+        found["neutral_policies"] = policies.document(_deciding(outcome), outcome.policies)
+        told = policies.headline(
+            policies.blocks(found),
+            outcome.view.checkpoint["scope"],
+            necessity=outcome.config.claim.necessity,
+        )
+        found["headline"] = [*found.get("headline", ()), *told]
+    return found
+
+
+def _deciding(outcome: Outcome) -> dict[str, Any]:
+    """The pairs of the neutral policy that decides, for those who compare it with others."""
+    effect = outcome.decision.gate3.effect if outcome.decision.gate3 else None
+    return {
+        "pairs": len(_branches(outcome, "neutral")),
+        "neutral_hits": _hits(outcome, "neutral"),
+        "effect": gates.interval_of(effect.difference if effect else None),
+        "complete": effect is not None and effect.healthy and not effect.unresolved,
+    }
 
 
 def _retrospective(outcome: Outcome) -> dict[str, Any]:
@@ -251,24 +273,13 @@ def _web(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def _number(value: float | None) -> float | None:
-    """A number that JSON can hold."""
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _interval(found: intervals.Interval | None) -> dict[str, Any]:
-    if found is None:
-        return {"mean": None, "lower": None, "upper": None}
-    return {"mean": _number(found.mean), "lower": _number(found.lower), "upper": _number(found.upper)}
-
-
 def _gate1(outcome: Outcome) -> dict[str, Any]:
     found = outcome.decision.gate1
     base = [row for row in outcome.view.scores["target"] if row.role == "baseline" and row.validity == "valid"]
     return {
-        "x": _number(found.claimed_score) if found else None,
+        "x": gates.number(found.claimed_score) if found else None,
         "baseline": mean_score(base[0]) if base else None,
-        "gain": _interval(found.gain if found else None),
+        "gain": gates.interval_of(found.gain if found else None),
         "delta_min": outcome.reg.delta_min,
         "units": _units(outcome.view),
     }
@@ -276,14 +287,12 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
 
 def _gate2(outcome: Outcome) -> dict[str, Any]:
     found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
-    claimed = view.claimed_score
-    x = mean_score(claimed) if claimed and claimed.validity == "valid" else None
     rows = [view.score_of(episode) for episode in view.of("challengers")]
     scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
     statuses = [attempt.status for attempt in found.attempts] if found else []
     return {
         "epsilon": reg.epsilon,
-        "recovery_line": x - reg.epsilon if x is not None else None,
+        "recovery_line": recovery_line(view, reg),
         "challengers": {
             "started": len(rows),
             "independent": found.independent if found else None,
@@ -294,9 +303,9 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
             "violations": statuses.count(AttemptStatus.EXECUTION_CONTRACT_VIOLATION),
         },
         "best_score": max(scores) if scores else None,
-        "recovery_upper_bound": _number(found.bound) if found else None,
-        "recovery_upper_bound_without_failures": _number(found.bound_without_failures) if found else None,
-        "campaign": campaign_risk(_number(found.bound), found.independent) if found else campaign_risk(None, None),
+        "recovery_upper_bound": gates.number(found.bound) if found else None,
+        "recovery_upper_bound_without_failures": gates.number(found.bound_without_failures) if found else None,
+        "campaign": campaign_risk(gates.number(found.bound), found.independent) if found else campaign_risk(None, None),
         "rho": reg.rho,
         "recovery": found.recovery.value if found else None,
         "reason": found.reason if found else "Gate 2 could not be evaluated",
@@ -330,7 +339,7 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
     effect, null = (found.effect, found.null) if found else (None, None)
     neutral = found.neutral if found else None
     hits = {arm: _hits(outcome, arm) for arm in ("truthful", "neutral")}
-    lower = _number(effect.difference.lower) if effect else None
+    lower = gates.number(effect.difference.lower) if effect else None
     return {
         "pairs": {"registered": reg.feedback_pairs, "analysed": effect.analysed if effect else 0},
         "replaced": {
@@ -342,11 +351,11 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
         "neutral_hits": hits["neutral"],
         "neutral_upper_bound": _neutral_bound(outcome, hits["neutral"]),
         "neutral_recovery": neutral.recovery.value if neutral else None,
-        "effect": _interval(effect.difference if effect else None),
+        "effect": gates.interval_of(effect.difference if effect else None),
         "effect_status": effect.effect.value if effect else None,
         "null": {
             "pairs": null.analysed if null else 0,
-            **_interval(null.difference if null else None),
+            **gates.interval_of(null.difference if null else None),
             "status": null.adequacy.value if null else None,
         },
         "delta_evidence": reg.delta_evidence,
@@ -359,18 +368,24 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
 
 def _hits(outcome: Outcome, arm: str) -> int:
     """Branches of an arm whose artifact is valid and reaches the recovery line, replaced pairs left out."""
+    return gates.reaching(outcome.view, _branches(outcome, arm), recovery_line(outcome.view, outcome.reg))
+
+
+def _branches(outcome: Outcome, arm: str) -> list[Episode]:
+    """The branches of an arm, replaced pairs left out."""
     view = outcome.view
-    claimed = view.claimed_score
-    if claimed is None or claimed.validity != "valid":
-        return 0
-    line = mean_score(claimed) - outcome.reg.epsilon
     replaced = {e.record.replacement_of for e in view.of("pair_replacements")}
-    rows = [
-        view.score_of(e)
+    return [
+        e
         for e in view.of("pairs", "pair_replacements")
         if e.record.arm == arm and f"{e.record.stage}/{e.record.slot}" not in replaced
     ]
-    return sum(row is not None and row.validity == "valid" and mean_score(row) >= line for row in rows)
+
+
+def recovery_line(view: AuditView, reg: Registration) -> float | None:
+    """The score from which on an artifact recovers the outcome; None where A* has none."""
+    claimed = view.claimed_score
+    return mean_score(claimed) - reg.epsilon if claimed and claimed.validity == "valid" else None
 
 
 def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
@@ -383,10 +398,11 @@ def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
 
 
 def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]], checkpoint_scope: str) -> None:
-    """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys.
+    """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys, a
+    further neutral policy on Evidence and on its own key.
 
-    No status rests on a stratum. Core rests on the keys of Gate 3 too where neutral branches are challengers: which of
-    them are started, and so which could have recovered the outcome, follows from these keys.
+    No status rests on a stratum or on a further policy. Core rests on the keys of Gate 3 too where neutral branches are
+    challengers: which of them are started, and so which could have recovered the outcome, follows from these keys.
 
     Args:
         decision: the decision, in which ``exploratory`` is set.
@@ -394,22 +410,27 @@ def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, An
         checkpoint_scope: scope of the checkpoint; empty without Gate 3.
     """
     keys = [str(change["key"]) for change in changes]
-    touched = [key for key in keys if not f"{key}.".startswith(STRATA_KEYS)]
+    touched = [key for key in keys if not f"{key}.".startswith((STRATA_KEYS, *POLICY_KEYS))]
     core = any(checkpoint_scope == LINEAGE_EMPTY or not key.startswith(GATE3_KEYS) for key in touched)
     decision["core"]["exploratory"] = core
     decision["evidence"]["exploratory"] = bool(touched)
     for name, block in decision.get("strata", {}).items():
         own = f"{STRATA_KEYS}{name}."
         block["exploratory"] = core or any(f"{key}.".startswith(own) or f"{key}." == STRATA_KEYS for key in keys)
+    if "neutral_policies" in decision:
+        found = decision["neutral_policies"]
+        for name, block in found["further"].items():
+            block["exploratory"] = bool(touched) or bool({PAIRS_OF_POLICIES, f"{PAIRS_OF_POLICIES}.{name}"} & {*keys})
+        found["spread"]["exploratory"] = any(block["exploratory"] for block in found["further"].values())
 
 
 def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) -> None:
-    """Let the headline say, too, what stood in that of the decision under the first registration, and which strata are
-    no longer shown; a decision that has nothing to say there, and no strata, has none.
+    """Let the headline say, too, what stood in that of the decision under the first registration, and which strata and
+    neutral policies are no longer shown; a decision that has nothing to say there, and neither, has none.
 
     Args:
         decision: the decision, with the confirmatory one in it where it was amended.
-        no_longer_shown: a sentence for each such stratum.
+        no_longer_shown: a sentence for each of these.
     """
     own = decision.get("headline", [])
     first = (decision["confirmatory"] or {}).get("headline", ())
@@ -419,6 +440,9 @@ def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) 
 
 
 STRATA_KEYS = f"{STRATA}."
+PAIRS_OF_POLICIES = "design.neutral_policy_pairs"
+POLICY_KEYS = ("design.neutral_policies.", f"{PAIRS_OF_POLICIES}.")
+"""Keys that only further neutral policies rest on."""
 
 
 GATE3_KEYS = (

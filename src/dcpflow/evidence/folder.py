@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
+from dcpflow.evidence import policies as of_policies
 from dcpflow.evidence import strata as of_strata
 from dcpflow.evidence.checks import Check, Context
 from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
@@ -178,10 +179,10 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
             f"{AGAIN} rm -f '{path}' and run snakemake again",
         )
     audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
-    if audit_facts.strata.keys() != seen.strata.keys():
+    if (audit_facts.strata.keys(), audit_facts.policies.keys()) != (seen.strata.keys(), seen.policies.keys()):
         path = layout.evidence / "facts.json"
         raise EvidenceError(
-            f"the facts {path} are of other strata than those that are registered",
+            f"the facts {path} are of other strata or neutral policies than those that are registered",
             f"To make them again: rm -f '{path}' and run snakemake again",
         )
     return Evidence(seen, audit_facts, known, digests)
@@ -206,7 +207,7 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     document = decision.document(outcome)
     document["rests_on"]["tables"] = evidence.digests
     # back under the first registration nothing is amended: what was tried in between stays in the history, and of
-    # strata, which say more than was registered first, in the headline
+    # strata and neutral policies, which say more than was registered first, in the headline
     since = history.since_the_first_episode(past)
     first, *later = since
     amended = first.registration != registered.digest
@@ -216,7 +217,8 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
         changes = list(history.changes(first.parts, registered.parts))
         decision.mark_exploratory(document, changes, evidence.view.checkpoint.get("scope", ""))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
-    decision.complete_headline(document, of_strata.no_longer_shown(since).values())
+    gone = (of_strata.no_longer_shown(since), of_policies.no_longer_shown(since))
+    decision.complete_headline(document, [text for found in gone for text in found.values()])
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 
@@ -270,10 +272,8 @@ class _Section(SimpleNamespace):
 
 def manifest_body(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
     """The body of the evidence manifest."""
-    strata = {
-        plan.place(phase, name): digest for name, part in seen.strata.items() for phase, digest in part.inputs.items()
-    }
-    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": {**seen.inputs, **strata}}
+    apart = {place: digest for place, part in seen.parts.items() for digest in part.inputs.values()}
+    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": {**seen.inputs, **apart}}
 
 
 def _expect(layout: Layout, name: str, found: str, expected: str) -> None:
@@ -300,7 +300,13 @@ def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entr
         own, alpha = evidence.facts.strata[name], seen.registered.strata[name]["config"]["alpha"]
         context = Context(part, own, evidence.episode_facts, registrations, config_of(part.registered), outcome.reg)
         found[name] = of_strata.reach(context, claimed, alpha)
-    return replace(outcome, strata=found)
+    line = decision.recovery_line(seen, outcome.reg)
+    policies = {}
+    for name, part in seen.policies.items():
+        own = evidence.facts.policies[name]
+        context = Context(part, own, evidence.episode_facts, registrations, config, outcome.reg)
+        policies[name] = of_policies.reach(name, context, claimed, line)
+    return replace(outcome, strata=found, policies=policies)
 
 
 def _amendments(later: Sequence[history.Entry]) -> list[dict[str, Any]]:
@@ -327,6 +333,7 @@ def _confirmatory(
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
         same = own.strata.keys() == registered.strata.keys()
+        same &= own.policies.keys() == plan.policies(registered.config("design")).keys()
         same &= looks.alike(registered.config("design"), evidence.view.registered.config("design"))
         if same and _whole(evidence, own):
             return decision.document(_reach(evidence, own, past))
@@ -335,7 +342,8 @@ def _confirmatory(
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode, in strata too; after a look that was the end none may have one."""
+    """Whether each registered slot has an episode, in strata and of further neutral policies too; after a look that was
+    the end none may have one."""
     design, artifact = own.registered.config("design"), own.registered.artifact
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
     phases = (phase for name, phase in plan.phases(design, retrospective=bool(artifact)).items() if name in own.scores)
@@ -345,13 +353,13 @@ def _whole(evidence: Evidence, own: view.AuditView) -> bool:
             return False
         if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
             return False
-    return all(_all_slots(part) for part in own.strata.values())
+    return all(_all_slots(part, plan.stage_of(place)) for place, part in own.parts.items())
 
 
-def _all_slots(stratum: view.AuditView) -> bool:
-    """Whether each registered slot of a stratum has an episode."""
-    registered = plan.slots(plan.CHALLENGERS, stratum.registered.config("design"))
-    return len({episode.record.slot for episode in stratum.episodes}) == registered
+def _all_slots(part: view.AuditView, stage: str) -> bool:
+    """Whether each registered slot of a stratum or a policy has an episode."""
+    registered = plan.slots(stage, part.registered.config("design"))
+    return len({episode.record.slot for episode in part.episodes}) == registered
 
 
 def _check_row(check: Check) -> rows.Row:

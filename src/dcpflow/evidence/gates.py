@@ -6,12 +6,14 @@ it stands for, made from the contract; where an episode was shown to be somethin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.rows import PAIR_ARMS, PAIR_STAGES
 from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.protocol.intervals import Interval
 from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
@@ -99,7 +101,7 @@ def gate1(view: AuditView) -> Gate1Evidence:
 def _scored(view: AuditView, row: ScoreRow | None, name: str) -> ScoredArtifact:
     if row is None:
         return ScoredArtifact(name, (), ())
-    seed = view.target.record.draw["presentation"] if view.target else view.registered.presentation
+    seed = view.claimed_presentation
     # an invalid artifact is worth nothing on any unit
     units = row.units or dict.fromkeys(view.registered.parts["task"]["seal"]["units"], 0.0)
     digest = _presented(row.artifact, seed)
@@ -207,15 +209,17 @@ def _conditions(view: AuditView, reg: Registration) -> Conditions:
     )
 
 
-def feedback_pairs(view: AuditView, facts: Facts, reg: Registration) -> tuple[FeedbackPair, ...]:
-    """The started feedback pairs in evidence order."""
+def feedback_pairs(
+    view: AuditView, facts: Facts, reg: Registration, stage: str = plan.PAIRS
+) -> tuple[FeedbackPair, ...]:
+    """The started feedback pairs in evidence order, of the policy that decides or of the stage of another one."""
     return tuple(
         FeedbackPair(
             **_pair(arms, facts, reg.pair_distribution_digest),
             truthful=_branch(view, arms[0], facts, reg.truthful_contract_digest),
             neutral=_branch(view, arms[1], facts, reg.neutral_contract_digest),
         )
-        for arms in paired(view, "pairs")
+        for arms in paired(view, stage)
     )
 
 
@@ -359,6 +363,25 @@ def null_utility(view: AuditView, episode: Episode, reg: Registration, epsilon: 
     if row is None or row.validity != "valid":
         return None
     return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else mean_score(row)
+
+
+def reaching(view: AuditView, episodes: Sequence[Episode], line: float | None) -> int:
+    """How many episodes have a valid artifact that reaches a recovery line; none where there is no line."""
+    rows = [row for row in map(view.score_of, episodes) if row is not None and row.validity == "valid"]
+    return sum(mean_score(row) >= line for row in rows) if line is not None else 0
+
+
+def interval_of(found: Interval | None, *, bounded: bool = True) -> dict[str, float | None]:
+    """An interval as ``decision.json`` holds it, perhaps without its ends."""
+    if found is None:
+        return {"mean": None, "lower": None, "upper": None}
+    lower, upper = (found.lower, found.upper) if bounded else (None, None)
+    return {"mean": number(found.mean), "lower": number(lower), "upper": number(upper)}
+
+
+def number(value: float | None) -> float | None:
+    """A number that JSON can hold."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:

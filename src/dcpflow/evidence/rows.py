@@ -13,7 +13,7 @@ from dcpflow.records.scores import ScoreRow
 Row = dict[str, Any]
 PAIR_STAGES = {
     table: (table, *(stage for stage, kind in plan.STAGES.items() if kind.replaces == table))
-    for table in ("pairs", "null_pairs")
+    for table in ("pairs", "null_pairs", *plan.POLICIES.values())
 }
 PAIR_ARMS = {table: plan.STAGES[table].arms for table in PAIR_STAGES}
 
@@ -30,8 +30,8 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
         "pairs": pair_rows(view, "pairs"),
         "null_pairs": pair_rows(view, "null_pairs"),
     }
-    for name, part in view.strata.items():
-        for table, more in _of_episodes(part, facts, name).items():
+    for place, part in view.parts.items():
+        for table, more in _of_episodes(part, facts, plan.stratum_of(place)).items():
             rows[table] += more
     return rows
 

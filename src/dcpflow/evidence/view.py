@@ -86,7 +86,9 @@ class AuditView:
         packets: every Web packet that a record names, by digest.
         strata: the challengers of each stratum beside those that decide, as an audit with the same target run and
             nothing else. They have a contract of their own, and none of them is among ``episodes``.
-        claimed: of a stratum, the target run, which is not among its episodes; None for the audit itself.
+        policies: the pairs of each neutral policy beside the one that decides, likewise, with the audit's checkpoint.
+            Their contract is the audit's, and none of them is among ``episodes`` either.
+        claimed: of a stratum or a policy, the target run, which is not among its episodes; None for the audit itself.
         noted: what the registry knew when the audit was started; None where none was asked, and of a stratum.
     """
 
@@ -100,6 +102,7 @@ class AuditView:
     candidates: Mapping[str, bytes]
     packets: Mapping[str, Packet]
     strata: Mapping[str, AuditView] = field(default_factory=dict)
+    policies: Mapping[str, AuditView] = field(default_factory=dict)
     claimed: Episode | None = None
     noted: Snapshot | None = None
 
@@ -157,10 +160,15 @@ class AuditView:
         """What was mixed into the draws; empty where nothing was."""
         return next((episode.record.draw["public_randomness"] for episode in self.episodes), "")
 
+    def parts(self) -> dict[str, AuditView]:
+        """What decides nothing, strata and further neutral policies, by the stage that the tables give its rows."""
+        strata = {plan.place(plan.CHALLENGERS, name): part for name, part in self.strata.items()}
+        return strata | {plan.POLICIES[name]: part for name, part in self.policies.items()}
+
     @property
     def everything(self) -> tuple[Episode, ...]:
-        """All episodes, behind the audit's own those of its strata."""
-        return (*self.episodes, *(episode for part in self.strata.values() for episode in part.episodes))
+        """All episodes, behind the audit's own those that decide nothing."""
+        return (*self.episodes, *(episode for part in self.parts.values() for episode in part.episodes))
 
     @property
     def packet(self) -> Packet:
@@ -187,9 +195,11 @@ class AuditView:
         return {first, *(self.inputs[plan.look_phase(*look)] for look in looked if look and look[0] == stage)}
 
     def restricted(self, registered: Registered) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots, phases and strata alone.
+        """The same evidence under another registration of the same contract, with its slots, phases, strata and neutral
+        policies alone.
 
-        A stratum that is not on record under the contract that it has there is left out.
+        A stratum that is not on record under the contract that it has there is left out, and so is a policy that is
+        not on record.
         """
         strata = {name: registration.of_stratum(registered, name) for name in registered.strata}
         design = registered.config("design")
@@ -207,6 +217,11 @@ class AuditView:
                 name: self.strata[name].restricted(own)
                 for name, own in strata.items()
                 if name in self.strata and self.strata[name].registered.contract == own.contract
+            },
+            policies={
+                name: self.policies[name].restricted(registered)
+                for name in plan.policies(design)
+                if name in self.policies
             },
             score_inputs={phase: self.score_inputs[phase] for phase in phases},
             inputs={phase: self.inputs[phase] for phase in phases},
@@ -266,8 +281,36 @@ def load(
     if checkpoint:
         _check_checkpoint(layout, registered, seen.episodes, checkpoint[0], seen.packets)
         seen = replace(seen, checkpoint={**checkpoint[0], "digest": checkpoint[1]})
+    seen = _apart(seen)
     found = {name: _stratum(layout, seen, name, of) for name, of in strata.items()}
     return replace(seen, strata=found, noted=snapshot.read(layout.registration))
+
+
+def _apart(seen: AuditView) -> AuditView:
+    """The pairs of further neutral policies taken out of the audit's own evidence, each to a view of its own: there no
+    gate, check or bound can meet them."""
+    stages = plan.policies(seen.registered.config("design"))
+    if not stages:
+        return seen
+    own = [phase for phase in seen.scores if phase not in stages.values()]
+    policies = {
+        name: replace(_of_phases(seen, [stage]), claimed=seen.target)
+        for name, stage in stages.items()
+        if stage in seen.scores
+    }
+    return replace(_of_phases(seen, own), policies=policies)
+
+
+def _of_phases(seen: AuditView, phases: Sequence[str]) -> AuditView:
+    """What is scored in some phases, with what is common to all."""
+    names = {name for phase in phases for name in seen.score_inputs[phase]}
+    return replace(
+        seen,
+        episodes=tuple(e for e in seen.episodes if f"{e.record.stage}/{e.record.slot}/{e.record.arm}" in names),
+        scores={phase: seen.scores[phase] for phase in phases},
+        score_inputs={phase: seen.score_inputs[phase] for phase in phases},
+        inputs={phase: seen.inputs[phase] for phase in phases},
+    )
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:

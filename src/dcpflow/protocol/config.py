@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 from dcpflow.protocol.config_model import (
     CONTRACT_SECTIONS,
+    MAX_SLOTS,
     ONE_LINE,
     REGISTERED_SECTIONS,
     Agent,
@@ -35,6 +36,7 @@ from dcpflow.protocol.config_model import (
     Section,
     Web,
 )
+from dcpflow.protocol.policies import DECIDING
 from dcpflow.protocol.registered import COMPUTED_FIELDS, KEY_OF_FIELD, to_registration, value_at
 from dcpflow.protocol.registration import Violation, registration_violations
 from dcpflow.protocol.text import is_canonical
@@ -112,7 +114,7 @@ def _violations_of_nonsense(key: str) -> Iterator[Violation]:
 def _range(info: FieldInfo) -> str:
     kind = str(info.annotation)
     if "Mapping" in kind:
-        return "a section of plain JSON"
+        return "a section of whole numbers" if "int" in kind else "a section of plain JSON"
     if "tuple" in kind:
         return "a list of whole numbers or null" if "int" in kind else "a list of names"
     if "str" in kind:
@@ -489,6 +491,7 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
             fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
     yield from _look_contradictions(config)
+    yield from _policy_contradictions(config)
 
 
 def _look_contradictions(config: Config) -> Iterator[_Finding]:
@@ -512,6 +515,30 @@ def _look_contradictions(config: Config) -> Iterator[_Finding]:
     if design.pair_looks and config.claim.necessity:
         fault = "needs a fixed number of neutral branches, and design.pair_looks leaves it open"
         yield Problem("claim.necessity", "true", fault, "write null for design.pair_looks"), ("claim", "design")
+
+
+def _policy_contradictions(config: Config) -> Iterator[_Finding]:
+    design, listed, given = config.design, "design.neutral_policies", "design.neutral_policy_pairs"
+    policies = design.neutral_policies
+    first, further = policies[:1], policies[1:]
+    if first != (DECIDING,) or len(set(policies)) < len(policies):
+        fault = f"must begin with {DECIDING}, the one that decides, and name each policy once"
+        yield Problem(listed, _shown(policies), fault, "write it like [proposed_sham, reference_null]"), (listed,)
+    if further and config.claim.grade != "evidence":
+        fault = "names further neutral policies, which have pairs, and grade core has none"
+        yield (
+            Problem(listed, _shown(policies), fault, "set claim.grade to evidence, or leave them out"),
+            (listed, "claim"),
+        )
+    for name in design.neutral_policy_pairs:
+        if name not in further:
+            fault = "is no further policy of design.neutral_policies"
+            yield Problem(f"{given}.{name}", None, fault, "name it there, or remove this line"), (listed, given)
+    for name in further:
+        number = design.neutral_policy_pairs.get(name, design.pairs)
+        if not 2 <= number <= MAX_SLOTS:
+            fault = f"must be a whole number of pairs from 2 up to {MAX_SLOTS}"
+            yield Problem(f"{given}.{name}", _shown(number), fault, "give another one"), (given, "design.pairs")
 
 
 MAX_PACKET_BYTES: Final = 2**24

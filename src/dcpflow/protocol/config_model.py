@@ -471,6 +471,18 @@ class Design(Section):
         "decided, the later ones are not started. Goes with `thresholds.gate3.bet`; `null` for a fixed number.",
         json_schema_extra={"unit": "pairs"},
     )
+    neutral_policies: tuple[Literal["proposed_sham", "reference_null", "lagged_sham"], ...] = Field(
+        ("proposed_sham",),
+        strict=False,
+        description="Gate 3: what neutral branches are told. The first one decides, and is `proposed_sham`: the task's "
+        "answer without a hidden state. Each further one has pairs of its own, is informative, and stands beside it: "
+        "`reference_null` (always the same numbers), `lagged_sham` (the answer to the experiment before).",
+    )
+    neutral_policy_pairs: Mapping[str, int] = Field(
+        {},
+        description="Gate 3: pairs of a further neutral policy, by its name, if not as many as `design.pairs`.",
+        json_schema_extra={"unit": "pairs"},
+    )
     null_pairs: int = Field(
         60,
         ge=0,
@@ -808,6 +820,11 @@ class Config(Section):
                 del holder[name]
         if not self.claim.is_retrospective:
             del parts["claim"]["mode"]
+        design = parts["design"]
+        policies, given = design.pop("neutral_policies"), design.pop("neutral_policy_pairs")
+        if further := policies[1:]:
+            design["neutral_policies"] = [policies[0], *sorted(further)]
+            design["neutral_policy_pairs"] = {name: given.get(name, self.design.pairs) for name in further}
         return parts
 
     def in_place_of(self, stratum: str) -> dict[str, Any]:

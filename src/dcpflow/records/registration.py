@@ -172,8 +172,9 @@ def of_stratum(registered: Registered, name: str) -> Registered:
     """
     stratum = registered.strata[name]
     own = {"stratum": name, "challengers": stratum["config"]["challengers"]}
-    # the looks are at the challengers that decide; a stratum is looked at once
-    design = {key: value for key, value in registered.config("design").items() if key != "gate2_looks"} | own
+    # the looks are at the challengers that decide, and a stratum is looked at once; it has no pairs
+    left_out = ("gate2_looks", "neutral_policies", "neutral_policy_pairs")
+    design = {key: value for key, value in registered.config("design").items() if key not in left_out} | own
     parts = {**_in_place(registered.parts, stratum), "design": {"config": design}}
     digest = contract_digest(parts)
     if digest != stratum["contract"]:

@@ -56,6 +56,7 @@ def render(decision: Mapping[str, Any]) -> str:
     lines += [*_retrospective(decision.get("retrospective")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
+    lines += _policies(decision.get("neutral_policies"))
     lines += [line for name, block in decision.get("strata", {}).items() for line in _stratum(name, block)]
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
@@ -191,6 +192,34 @@ def _gate3(gate: Mapping[str, Any]) -> list[str]:
         f"          null study {null['pairs']} pairs, {number(null['mean'])} in {interval(null)} "
         f"(band {gate['delta_sham']:g})",
     ]
+
+
+def _policies(found: Mapping[str, Any] | None) -> list[str]:
+    """Further neutral policies, which decide nothing, and how far all of them are apart."""
+    if not found:
+        return []
+    lines = [line for name, block in found["further"].items() for line in _policy(name, block)]
+    apart = found["spread"]
+    return [
+        *lines,
+        f"Spread    of {', '.join(apart['policies']) or 'no policy'}: effect {number(apart['effect'])}, "
+        f"neutral rate {number(apart['neutral_rate'])}"
+        + (f"; left out, not complete: {', '.join(apart['left_out'])}" if apart["left_out"] else ""),
+    ]
+
+
+def _policy(name: str, block: Mapping[str, Any]) -> list[str]:
+    pairs, effect = block["pairs"], block["effect"]
+    mark = ", EXPLORATORY" if block["exploratory"] else ""
+    lines = [
+        f"Policy    {name} ({block['label']}{mark}, {block['calibration']}): truthful {block['truthful_hits']}, "
+        f"neutral {block['neutral_hits']} of {pairs['analysed']} analysed pairs ({pairs['started']} of "
+        f"{pairs['registered']} started, {pairs['lost']} lost, {pairs['unresolved']} unresolved)",
+        f"          effect {number(effect['mean'])} in {interval(effect)}, no null band taken off; neutral recovery "
+        f"probability at most {number(block['neutral_upper_bound'])}"
+        + (f"; recovered by {', '.join(block['witnesses'][:3])}" if block["witnesses"] else ""),
+    ]
+    return lines if block["complete"] else [*lines, f"          not complete: {block['reason']}"]
 
 
 def _stratum(name: str, block: Mapping[str, Any]) -> list[str]:

@@ -105,7 +105,8 @@ def outcome(decision: Mapping[str, Any]) -> list[str]:
 
 
 def beside(decision: Mapping[str, Any]) -> list[str]:
-    """What has to be read beside the statuses: strata that recovered the outcome or might have, or that are gone."""
+    """What has to be read beside the statuses: strata and neutral policies with which the outcome was recovered or may
+    have been, or that are gone."""
     return [f"{bounded(text[:1].upper() + text[1:], LONG)}." for text in decision.get("headline", ())]
 
 
@@ -137,6 +138,92 @@ class StratumLines:
 
     name: str
     lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLine:
+    """A neutral policy as one row of a table.
+
+    Attributes:
+        name: its name.
+        role: what it is good for, and whether anything calibrates it.
+        pairs: analysed, of those registered.
+        truthful: truthful branches that reach the recovery line.
+        neutral: neutral branches that do.
+        effect: mean difference.
+        within: its interval.
+        note: what is missing; empty where nothing is.
+    """
+
+    name: str
+    role: str
+    pairs: str
+    truthful: int
+    neutral: int
+    effect: float | None
+    within: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The neutral policies beside each other.
+
+    Attributes:
+        lines: the one that decides, and the others.
+        spread: how far they are apart, in a sentence.
+    """
+
+    lines: Sequence[PolicyLine]
+    spread: str
+
+
+def policies(material: Material) -> Policies | None:
+    """The neutral policies, if there is another one beside the one that decides."""
+    found = material.decision.get("neutral_policies")
+    if not found:
+        return None
+    gate, first = material.decision["gate3"], found["deciding"]
+    lines = [
+        PolicyLine(
+            first["name"],
+            "decides; the null study is about this channel",
+            f"{gate['pairs']['analysed']} of {gate['pairs']['registered']}",
+            gate["truthful_hits"],
+            gate["neutral_hits"],
+            first["effect"]["mean"],
+            interval(first["effect"]),
+            "" if first["complete"] else "not complete",
+        ),
+        *(_policy(name, block) for name, block in found["further"].items()),
+    ]
+    return Policies(lines, spread(found["spread"]))
+
+
+def _policy(name: str, block: Mapping[str, Any]) -> PolicyLine:
+    mark = ", exploratory" if block["exploratory"] else ""
+    return PolicyLine(
+        name,
+        f"{block['label']}{mark}; {block['calibration']}",
+        f"{block['pairs']['analysed']} of {block['pairs']['registered']}",
+        block["truthful_hits"],
+        block["neutral_hits"],
+        block["effect"]["mean"],
+        interval(block["effect"]),
+        "" if block["complete"] else f"not complete: {bounded(block['reason'], LONG)}",
+    )
+
+
+def spread(found: Mapping[str, Any]) -> str:
+    """How far the policies are apart."""
+    if found["effect"] is None:
+        return "There are no two policies with complete pairs to compare."
+    out = f" Left out, since not complete: {', '.join(found['left_out'])}." if found["left_out"] else ""
+    return (
+        f"Between the largest and the smallest lie {number(float(found['effect']))} in the effect and "
+        f"{number(float(found['neutral_rate']))} in the share of neutral branches that recover, of "
+        f"{', '.join(found['policies'])}.{out}"
+    )
 
 
 def strata(material: Material) -> list[StratumLines]:
@@ -331,7 +418,8 @@ def not_shown(decision: Mapping[str, Any]) -> list[str]:
         "inconclusive": "that the claim is true, or that it is false: the audit is open",
     }[core]
     second = {
-        "certified": "that feedback was necessary in every way: only this neutral channel was compared",
+        "certified": "that feedback was necessary in every way: only this neutral channel was compared"
+        + (", further ones without a calibration of their own" if decision.get("neutral_policies") else ""),
         "refuted": "that feedback never helps: refuted is the registered margin for this agent and channel",
     }.get(evidence, "that feedback made the difference: Evidence is " + status(decision["evidence"]))
     return [first, second, *(bounded(text, LONG) for text in decision["not_claimed"])]

@@ -31,7 +31,8 @@ def verify(job: Job) -> None:
         EvidenceError: something is missing, altered or foreign, or is not what nonce and task give.
     """
     evidence = folder.read(job.layout, folder.receipts(job.layout), folder.scores(job.layout))
-    parts = [(job, evidence.view), *((job.of(name), part) for name, part in evidence.view.strata.items())]
+    apart = ((job.of(plan.stratum_of(place)), part) for place, part in evidence.view.parts.items())
+    parts = [(job, evidence.view), *apart]
     replayed = {digest: same for one, seen in parts for digest, same in _replayed(one, seen).items()}
     if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
         path = job.layout.evidence / "manifest.json"

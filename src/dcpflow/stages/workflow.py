@@ -140,6 +140,11 @@ class Workflow:
         """The strata beside the challengers that decide, by name: each as an audit with it in their place."""
         return {name: Workflow(self.config.of_stratum(name)) for name in self.config.strata}
 
+    @property
+    def policies(self) -> list[str]:
+        """The stages of the neutral policies beside the one that decides, which are their phases too."""
+        return [phase for phase in self.phases if phase in plan.POLICIES.values()]
+
     def folder(self, stage: str) -> str:
         """Where a stage's receipts lie."""
         return f"{self.results}/{plan.look_place(stage, self.parts['design'], 1)}"

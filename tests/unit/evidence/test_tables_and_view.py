@@ -340,5 +340,5 @@ def test_an_edited_table_of_checks_does_not_verify(audit_copy: Audit) -> None:
 
 
 def test_every_stage_of_the_plan_is_scored_in_exactly_one_phase() -> None:
-    scored = [stage for group in plan.PHASES.values() for stage in group]
+    scored = [*(stage for group in plan.PHASES.values() for stage in group), *plan.POLICIES.values()]
     assert sorted(scored) == sorted(plan.STAGES)
