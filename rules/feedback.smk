@@ -4,7 +4,7 @@
 rule run_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -85,7 +85,7 @@ rule run_misled_null:
 rule replace_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -144,7 +144,7 @@ rule score_pairs:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("pairs"),
         counts=f"{COUNTS}/pairs.json",
     output:

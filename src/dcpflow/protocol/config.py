@@ -407,7 +407,7 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
         for problem in _unsafe_integers(key, value_at(config, key)):
             yield problem, (key,)
     for problem in _path_problems(config.execution):
-        yield problem, ("execution.results", "execution.nonce_file")
+        yield problem, ("execution.results", "execution.nonce_file", "execution.offer")
 
 
 def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Finding]:
@@ -663,3 +663,6 @@ def _path_problems(execution: Execution) -> Iterator[Problem]:
     elif nonce.is_relative_to(results):
         fault = f"must lie outside of execution.results, {execution.results}: it is the audit's secret"
         yield Problem("execution.nonce_file", _shown(execution.nonce_file), fault, "move it")
+    elif execution.offer is not None and PurePosixPath(execution.offer).is_relative_to(results):
+        fault = f"must lie outside of execution.results, {execution.results}, into which a run writes"
+        yield Problem("execution.offer", _shown(execution.offer), fault, "move it")

@@ -7,10 +7,13 @@ from typing import Any
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
-from dcpflow.records import history, registration, stagefile
+from dcpflow.errors import UsageError
+from dcpflow.records import history, offer, registration, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.stages.seal import SEAL_SCHEMA
 from dcpflow.tasks import task_sources
+
+SHOWN = 3
 
 
 def freeze_contract(results: Path, config: dict[str, dict[str, Any]]) -> None:
@@ -47,7 +50,11 @@ def plan_parts(
 
 
 def register(
-    results: Path, design: dict[str, Any], thresholds: dict[str, Any], strata: dict[str, dict[str, Any]]
+    results: Path,
+    design: dict[str, Any],
+    thresholds: dict[str, Any],
+    strata: dict[str, dict[str, Any]],
+    offered: Path | None = None,
 ) -> None:
     """Complete the registration; where it differs from the last one, the history gets an amendment.
 
@@ -56,9 +63,21 @@ def register(
         design: the configured section.
         thresholds: likewise.
         strata: of each stratum what is registered of it, and its agent's sources.
+        offered: the folder of an auditor's offer, which is for one registration alone; None where there is none.
+
+    Raises:
+        UsageError: the auditor has sealed for another registration.
     """
     layout = Layout(results)
     contract = registration.read_contract(layout.registration).parts
     parts = plan_parts(contract, design, thresholds, strata)
+    if offered is not None:
+        changes = list(history.changes(offer.read(offered).parts, {**contract, **parts}))
+        if changes:
+            told = "; ".join(f"{one['key']}: {one['new']!r:.60}, sealed {one['old']!r:.60}" for one in changes[:SHOWN])
+            raise UsageError(
+                f"the auditor has sealed for another registration than the configured one: {told}",
+                "Use the auditor's configuration and version of dcpflow, or give the auditor yours: dcpflow seal",
+            )
     registered = registration.write_registration(layout.registration, parts)
     history.append(layout, registered)

@@ -1,0 +1,270 @@
+"""The auditor's side after the last commit: takes a claimant's records, scores, decides, reveals what was sealed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from dcpflow.bundles import kinds, revealed
+from dcpflow.errors import DcpflowError, EvidenceError, UsageError
+from dcpflow.evidence import folder
+from dcpflow.evidence.view import AuditView, Episode
+from dcpflow.records import asked, canonical, files, history, plan, registration
+from dcpflow.records.episodes import EpisodeRecord
+from dcpflow.records.layout import Layout
+from dcpflow.records.transcript import exchanges
+from dcpflow.stages.decide import decide
+from dcpflow.stages.episodes import resolved
+from dcpflow.stages.evidence import write_evidence
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.offering import ASKED, job_of
+from dcpflow.stages.replay import replay_channels
+from dcpflow.stages.scoring import score_records
+
+if TYPE_CHECKING:
+    from dcpflow.authority.keys import PublicKey, Signer
+
+TAKEN: Final = ("registration", "target", "store", "objects", *(stage for stage in plan.STAGES if stage != "target"))
+"""Folders of a claimant's results that hold what was committed. Scores, tables and decisions are the auditor's own."""
+OF_HISTORY: Final = ("entry.json", "when.json")
+SIGNED: Final = "scores.dsse.json"
+PAYLOAD_TYPE: Final = "application/vnd.dcpflow.scores+json"
+SCHEMA: Final = "dcpflow.signed-scores/1"
+SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What an auditor has scored.
+
+    Attributes:
+        episodes: committed episodes.
+        artifacts: scores, those of the task's own artifacts too.
+        experiments: experiments that the auditor's evaluator has answered, each found in a record.
+        decision: digest of ``decision.json``.
+    """
+
+    episodes: int
+    artifacts: int
+    experiments: int
+    decision: str
+
+
+def score_for(
+    theirs: Path,
+    sealed: Path,
+    results: Path,
+    signer: Signer | None = None,
+    data_file: Path | None = None,
+    workers: int = 1,
+) -> Scored:
+    """Score what a claimant has committed, decide, and reveal nonce and sealed material: nothing is secret after that.
+
+    Args:
+        theirs: the claimant's results folder, or a copy; it is read, and nothing in it is believed.
+        sealed: the sealed folder.
+        results: the results folder to make, whole or not at all.
+        signer: the auditor's key, for a signature over the scores; None for none.
+        data_file: as for a job.
+        workers: how many artifacts are scored at a time.
+
+    Raises:
+        UsageError: the folders are missing, or the results are there already.
+        EvidenceError: the records are not those of this audit, or not all there, or altered, or experiments were
+            answered that no record tells of.
+    """
+    job_of(sealed, data_file)  # a folder that is no sealed one is told before anything is copied
+    if results.exists():
+        raise UsageError(f"{results} exists", "Give a folder that is not there: what was scored is never overwritten")
+    if not (theirs / "registration").is_dir():
+        raise UsageError(f"{theirs} is no results folder", "Give the claimant's results folder, or a copy of it")
+    work = results.with_name(f".{results.name}.scoring")
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        kinds.check_folder(theirs)
+        _take(theirs, work)
+        _open(sealed, work)
+        found = _score(job_of(sealed, data_file, work), sealed, signer, workers)
+        work.rename(results)
+    except DcpflowError as error:
+        kind = UsageError if isinstance(error, UsageError) else EvidenceError
+        raise kind(error.problem.replace(str(work), str(theirs)), "Nothing was revealed: ask the claimant") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return found
+
+
+def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Scored:
+    """All that the auditor does, in a folder with the claimant's records and the auditor's own material."""
+    layout = job.layout
+    _require_same_registration(layout, sealed)
+    receipts, scores = folder.receipts(layout), folder.scores(layout)
+    seen = folder.load_view(layout, receipts, {}, whole=False)
+    _require_all(seen, scores)
+    experiments = _require_told(seen, sealed)
+    phases = plan.phases(seen.registered.config("design"))
+    parts = [
+        (job, phase, [path for path in receipts if path.relative_to(layout.root).parts[0] in phases[phase].stages])
+        for phase in scores
+    ]
+    for name, own in folder.strata(layout, seen.registered).items():
+        parts.append((job.of(name), plan.CHALLENGERS, list(own.receipts)))
+    for one, phase, paths in parts:
+        place = plan.place(phase, one.stratum)
+        score_records(one, phase, _records(one, phases[phase].stages, paths), layout.scores(place), workers)
+        replay_channels(one, paths, layout.replay(place))
+    write_evidence(job, receipts, scores)
+    decide(layout.root, receipts, scores)
+    decided = folder.verify(layout)
+    view = decided.evidence.view
+    secrets = revealed.find(layout, view, job.nonce)
+    for name, data in revealed.members(layout, secrets, reveal=True).items():
+        files.write_atomic(layout.root / name, data)
+    if signer is not None:
+        _sign(layout, view, signer)
+    artifacts = sum(len(rows) for part in (view, *view.strata.values()) for rows in part.scores.values())
+    return Scored(len(view.everything), artifacts, experiments, canonical.digest(layout.decision.read_bytes()))
+
+
+def _records(job: Job, stages: Sequence[str], receipts: Sequence[Path]) -> list[EpisodeRecord]:
+    """Each record once, whatever batches it ran in, and in the order in which the workflow's receipts list them: the
+    drawn scoring order is an order of these."""
+    found = {record.key: record for record in resolved(job, receipts)}
+    return sorted(found.values(), key=lambda one: (stages.index(one.stage), one.slot, _arms(one).index(one.arm)))
+
+
+def _arms(record: EpisodeRecord) -> tuple[str, ...]:
+    return plan.STAGES[record.stage].arms
+
+
+# --- what is taken from whom -------------------------------------------------------------------------------
+
+
+def _take(theirs: Path, work: Path) -> None:
+    """Copy what was committed; regular files alone, and no link is followed, whatever happens there meanwhile."""
+    work.mkdir(parents=True)
+    for name in (*TAKEN, "history"):
+        if not (theirs / name).is_dir():
+            continue
+        for place, _, names, folder_fd in os.fwalk(theirs / name, follow_symlinks=False):
+            target = work / Path(place).relative_to(theirs)
+            target.mkdir()
+            for file in names:
+                if name != "history" or file in OF_HISTORY:
+                    (target / file).write_bytes(_bytes(file, folder_fd, f"{place}/{file}"))
+
+
+def _bytes(name: str, folder_fd: int, where: str) -> bytes:
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder_fd)
+    except OSError as error:
+        raise EvidenceError(f"{where} cannot be read ({error.strerror})") from None
+    with os.fdopen(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise EvidenceError(f"{where} is no regular file")
+        return file.read()
+
+
+def _open(sealed: Path, work: Path) -> None:
+    """Lay the auditor's own material beside the records: public files, seal, hidden state, sealed units."""
+    mine, made = Layout(sealed), Layout(work)
+    shutil.copytree(mine.seal.parent, made.seal.parent)
+    files.private_folder(made.hidden.parent)
+    for source, target in ((mine.hidden, made.hidden), (mine.sealed, made.sealed)):
+        shutil.copytree(source, target)
+
+
+# --- what has to hold before anything is scored ------------------------------------------------------------
+
+
+def _require_same_registration(layout: Layout, sealed: Path) -> None:
+    """The claimant's history may tell of more than the auditor's, never of less."""
+    mine = [entry.registration for entry in history.entries(Layout(sealed))]
+    theirs = [entry.registration for entry in history.entries(layout)]
+    registered = registration.read_registration(layout.registration).digest
+    if theirs[-len(mine) :] != mine or registered != mine[-1]:
+        raise EvidenceError(
+            f"{layout.registration} is not what the auditor has sealed: registered {', '.join(theirs) or 'nothing'}, "
+            f"sealed {', '.join(mine)}"
+        )
+
+
+def _require_all(seen: AuditView, scores: Mapping[str, Path]) -> None:
+    """Every registered slot has a record: what is scored tells of what comes after it."""
+    design = seen.registered.config("design")
+    phases = plan.phases(design)
+    recorded = {episode.key for episode in seen.episodes}
+    for stage in (stage for phase in scores for stage in phases[phase].stages):
+        slots = () if plan.STAGES[stage].replaces else range(1, plan.slots(stage, design) + 1)
+        if missing := [key for slot in slots for key in plan.keys(stage, slot) if key not in recorded]:
+            more = f", nor have {len(missing) - 1} more of its stage" if len(missing) > 1 else ""
+            raise EvidenceError(f"{missing[0]} has no committed record{more}")
+
+
+def _require_told(seen: AuditView, sealed: Path) -> int:
+    """Every experiment that was answered stands in a committed record; how many there are."""
+    answered = asked.everything(sealed / ASKED)
+    recorded = {episode.key: _candidates(episode) for episode in seen.episodes}
+    hidden = {key: untold for key, told in answered.items() if (untold := set(told) - recorded.get(key, set()))}
+    if hidden:
+        shown = ", ".join(f"{len(untold)} of {key}" for key, untold in list(hidden.items())[:SHOWN])
+        more = f", and of {len(hidden) - SHOWN} more episodes" if len(hidden) > SHOWN else ""
+        raise EvidenceError(f"the evaluator has answered experiments that no committed record tells of: {shown}{more}")
+    return sum(map(len, answered.values()))
+
+
+def _candidates(episode: Episode) -> set[Any]:
+    """The candidates that an episode has experimented with."""
+    requests = (request for request, _ in exchanges(episode.transcript))
+    found = (request.get("candidate") for request in requests if request.get("action") == "experiment")
+    return {candidate for candidate in found if isinstance(candidate, str)}
+
+
+# --- what is signed ----------------------------------------------------------------------------------------
+
+
+def _statement(layout: Layout, view: AuditView) -> dict[str, Any]:
+    """What an auditor says by a signature: these scores, of these records, under this registration."""
+    parts = {"": view, **view.strata}
+    return {
+        "schema": SCHEMA,
+        "contract": view.registered.contract,
+        "registration": view.registered.digest,
+        "records": canonical.digest_of([episode.digest for episode in view.everything]),
+        "scores": {
+            plan.place(phase, name): digest for name, part in parts.items() for phase, digest in part.inputs.items()
+        },
+        "decision": canonical.digest(layout.decision.read_bytes()),
+    }
+
+
+def _sign(layout: Layout, view: AuditView, signer: Signer) -> None:
+    from dcpflow.authority.envelope import Envelope  # noqa: PLC0415 - only where there is a key
+
+    envelope = Envelope(PAYLOAD_TYPE, canonical.encode(_statement(layout, view)), {}).signed_by(signer)
+    files.write_atomic(layout.root / SIGNED, envelope.to_bytes())
+
+
+def signers(results: Path, view: AuditView, keys: Sequence[PublicKey]) -> list[PublicKey]:
+    """Those of the keys that have signed the scores of a results folder.
+
+    Args:
+        results: the results folder.
+        view: its evidence, verified.
+        keys: whom to look for.
+
+    Raises:
+        EvidenceError: there is no signature, or it is of other scores than those that are here.
+    """
+    from dcpflow.authority.envelope import Envelope  # noqa: PLC0415
+
+    path = results / SIGNED
+    envelope = Envelope.parse(files.read(path, "the signature of the scores"), str(path), PAYLOAD_TYPE)
+    if envelope.payload != canonical.encode(_statement(Layout(results), view)):
+        raise EvidenceError(f"{path} signs other scores than those that are here")
+    return envelope.signers(keys)
