@@ -131,6 +131,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
+    command.add_argument("--auditor-key", type=Path, help="public key; its signature of the scores has to be there")
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_verify)
 
@@ -420,6 +421,15 @@ def _verify(options: argparse.Namespace) -> int:
         found = verify(path, _nonce_in(nonce_file))
     except UsageError as error:
         return _bad_usage(error)
+    if found.ok and options.auditor_key is not None:
+        from dcpflow.stages.signed_scores import require_signed  # noqa: PLC0415
+
+        try:
+            found = found.with_scores_signed(require_signed(path, options.auditor_key))
+        except UsageError as error:
+            return _bad_usage(error)
+        except DcpflowError as error:
+            found = found.failed(error)
     if found.ok and found.kind is Kind.RESULTS and nonce_file:
         from dcpflow.stages.laboratory import Job  # noqa: PLC0415
         from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
@@ -704,14 +714,11 @@ def _serve_experiments(options: argparse.Namespace) -> int | None:
 
 
 def _score_for(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages import signed_scores  # noqa: PLC0415
     from dcpflow.stages.scoring_for import score_for  # noqa: PLC0415
 
-    signer = None
-    if options.key is not None:
-        from dcpflow.authority.keys import Signer  # noqa: PLC0415
-
-        signer = Signer.read(options.key)
     try:
+        signer = signed_scores.signer(options.key) if options.key else None
         made = score_for(options.theirs, options.sealed, options.to, signer, options.data_file, os.cpu_count() or 1)
     except UsageError as error:
         return _bad_usage(error)

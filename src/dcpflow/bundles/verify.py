@@ -40,6 +40,8 @@ class Verification:
         provenance: what the evidence rests on.
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
+        roles: who took part, as registered: ``claimant``, ``auditor``, ``registry``, ``self_audited``; empty where that
+            is not recorded.
     """
 
     path: str
@@ -54,12 +56,18 @@ class Verification:
     provenance: str = ""
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
+    roles: dict[str, Any] = field(default_factory=dict)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
         recorded = tuple(row for row in self.recorded if row[0] != TASK)
         detail = "with its code: first messages, every conversation line for line, every score"
         return replace(self, recorded=recorded, recomputed=(*self.recomputed, (TASK, detail)))
+
+    def with_scores_signed(self, key: str) -> Verification:
+        """The same after a signature of the scores was found to be the auditor's, whose key has this id."""
+        detail = f"by the given key of the auditor, {key}: these scores, these records, this decision"
+        return replace(self, recomputed=(*self.recomputed, ("signature", detail)))
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""
@@ -81,6 +89,7 @@ class Verification:
             "provenance": self.provenance,
             "remarks": list(self.remarks),
             "public_randomness": self.public_randomness,
+            "roles": self.roles,
         }
 
 
@@ -144,6 +153,7 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
         public_randomness=replayed.evidence.view.target.record.draw["public_randomness"],
+        roles=document["roles"],
     )
 
 

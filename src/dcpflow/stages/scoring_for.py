@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dcpflow.authority import scores as signature
 from dcpflow.bundles import kinds, revealed
 from dcpflow.errors import DcpflowError, EvidenceError, UsageError
 from dcpflow.evidence import folder
@@ -27,14 +28,11 @@ from dcpflow.stages.replay import replay_channels
 from dcpflow.stages.scoring import score_records
 
 if TYPE_CHECKING:
-    from dcpflow.authority.keys import PublicKey, Signer
+    from dcpflow.authority.keys import Signer
 
 TAKEN: Final = ("registration", "target", "store", "objects", *(stage for stage in plan.STAGES if stage != "target"))
 """Folders of a claimant's results that hold what was committed. Scores, tables and decisions are the auditor's own."""
 OF_HISTORY: Final = ("entry.json", "when.json")
-SIGNED: Final = "scores.dsse.json"
-PAYLOAD_TYPE: Final = "application/vnd.dcpflow.scores+json"
-SCHEMA: Final = "dcpflow.signed-scores/1"
 SHOWN: Final = 3
 
 
@@ -125,10 +123,11 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
     secrets = revealed.find(layout, view, job.nonce)
     for name, data in revealed.members(layout, secrets, reveal=True).items():
         files.write_atomic(layout.root / name, data)
+    decision = layout.decision.read_bytes()
     if signer is not None:
-        _sign(layout, view, signer)
+        files.write_atomic(layout.root / signature.FILE, signature.signed(decision, signer))
     artifacts = sum(len(rows) for part in (view, *view.strata.values()) for rows in part.scores.values())
-    return Scored(len(view.everything), artifacts, experiments, canonical.digest(layout.decision.read_bytes()))
+    return Scored(len(view.everything), artifacts, experiments, canonical.digest(decision))
 
 
 def _records(job: Job, stages: Sequence[str], receipts: Sequence[Path]) -> list[EpisodeRecord]:
@@ -223,48 +222,3 @@ def _candidates(episode: Episode) -> set[Any]:
     requests = (request for request, _ in exchanges(episode.transcript))
     found = (request.get("candidate") for request in requests if request.get("action") == "experiment")
     return {candidate for candidate in found if isinstance(candidate, str)}
-
-
-# --- what is signed ----------------------------------------------------------------------------------------
-
-
-def _statement(layout: Layout, view: AuditView) -> dict[str, Any]:
-    """What an auditor says by a signature: these scores, of these records, under this registration."""
-    parts = {"": view, **view.strata}
-    return {
-        "schema": SCHEMA,
-        "contract": view.registered.contract,
-        "registration": view.registered.digest,
-        "records": canonical.digest_of([episode.digest for episode in view.everything]),
-        "scores": {
-            plan.place(phase, name): digest for name, part in parts.items() for phase, digest in part.inputs.items()
-        },
-        "decision": canonical.digest(layout.decision.read_bytes()),
-    }
-
-
-def _sign(layout: Layout, view: AuditView, signer: Signer) -> None:
-    from dcpflow.authority.envelope import Envelope  # noqa: PLC0415 - only where there is a key
-
-    envelope = Envelope(PAYLOAD_TYPE, canonical.encode(_statement(layout, view)), {}).signed_by(signer)
-    files.write_atomic(layout.root / SIGNED, envelope.to_bytes())
-
-
-def signers(results: Path, view: AuditView, keys: Sequence[PublicKey]) -> list[PublicKey]:
-    """Those of the keys that have signed the scores of a results folder.
-
-    Args:
-        results: the results folder.
-        view: its evidence, verified.
-        keys: whom to look for.
-
-    Raises:
-        EvidenceError: there is no signature, or it is of other scores than those that are here.
-    """
-    from dcpflow.authority.envelope import Envelope  # noqa: PLC0415
-
-    path = results / SIGNED
-    envelope = Envelope.parse(files.read(path, "the signature of the scores"), str(path), PAYLOAD_TYPE)
-    if envelope.payload != canonical.encode(_statement(Layout(results), view)):
-        raise EvidenceError(f"{path} signs other scores than those that are here")
-    return envelope.signers(keys)
