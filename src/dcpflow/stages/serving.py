@@ -90,7 +90,7 @@ class _Line(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        """Answer line by line until the other side hangs up."""
+        """Answer line by line until the other side hangs up, or sends a line that no experiment is as long as."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not die_with(self.server.pid):
@@ -99,6 +99,8 @@ class _Line(socketserver.StreamRequestHandler):
         with ExitStack() as stack, contextlib.suppress(OSError):
             desk: Desk | None = None
             while line := self.rfile.readline(most):
+                if not line.endswith(b"\n"):
+                    return
                 try:
                     key, candidate = _read(line)
                     if desk is None:
