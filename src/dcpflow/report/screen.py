@@ -33,9 +33,9 @@ def report_of(path: Path) -> Path | None:
 def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
     lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence")]
+    lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
     # among the first lines: what the statuses are worth depends on who has audited
     lines += [_roles(decision)]
-    lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
     lines += [""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
     lines += [_scope(decision), *_web(decision.get("web")), ""]
