@@ -686,8 +686,9 @@ def _write_page(path: Path, made: Sheet) -> int | None:
 def _seal(options: argparse.Namespace) -> int | None:
     from dcpflow.stages.offering import seal_and_offer  # noqa: PLC0415
 
+    audit = _audit(options)
     try:
-        made = seal_and_offer(_audit(options), options.to, options.for_claimant, options.nonce_file)
+        made = seal_and_offer(audit, options.to, options.for_claimant, options.nonce_file)
     except UsageError as error:
         return _bad_usage(error)
     print(
@@ -697,6 +698,8 @@ def _seal(options: argparse.Namespace) -> int | None:
         f"registered {made.registration}",
         sep="\n",
     )
+    if audit.config.claim.roles.self_audited:
+        print("note     claim.roles.self_audited is true, and the decision will say so")
     return None
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NONCE: Final = "nonce"
 ASKED: Final = "asked"
+REVEALED: Final = "revealed"
+"""Of the sealed folder: the nonce, the list of answered experiments, and the mark that the nonce is no secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,9 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
             "later looks start on the scores of earlier ones, which the auditor's side alone can make",
             "Register one look (design.gate2_looks and design.pair_looks), or audit on one side",
         )
-    files.private_folder(sealed)
-    own = sealed / NONCE
-    if nonce_file is not None and not files.write_once(own, files.read(nonce_file, "the nonce"), mode=0o600):
-        if Nonce.read(nonce_file) != Nonce.read(own):
-            raise UsageError(f"{sealed} is sealed with another nonce than {nonce_file}", "Give another sealed folder")
-    elif not own.exists():
-        seal.new_nonce(own)
-    nonce, task = Nonce.read(own), load_task(json.loads(audit.section("task")), audit.data_file)
+    require_secret(sealed)
+    nonce = _nonce_of(files.private_folder(sealed) / NONCE, nonce_file)
+    own, task = sealed / NONCE, load_task(json.loads(audit.section("task")), audit.data_file)
     config = {
         name: json.loads(audit.section(name)) for name in (*registration.CONTRACT_PARTS, *registration.PLAN_PARTS)
     }
@@ -95,6 +92,27 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
     offer.write(sealed, made)
     offer.write(folder, made)
     return Offered(registered.contract, registered.digest, len(made.values))
+
+
+def require_secret(sealed: Path) -> None:
+    """Stop where the nonce of a sealed folder was revealed.
+
+    Raises:
+        UsageError: it was.
+    """
+    if (sealed / REVEALED).exists():
+        raise UsageError(f"what is sealed in {sealed} was revealed with its scores", "Seal in a folder of its own")
+
+
+def _nonce_of(own: Path, given: Path | None) -> Nonce:
+    """The nonce of a sealed folder: the one that is there, else the given one, else a new one."""
+    if given is not None:
+        nonce = Nonce.read(given)
+        if not files.write_once(own, given.read_bytes(), mode=0o600) and Nonce.read(own) != nonce:
+            raise UsageError(f"{own.parent} is sealed with another nonce than {given}", "Give another sealed folder")
+    elif not own.exists():
+        seal.new_nonce(own)
+    return Nonce.read(own)
 
 
 def _require_same_contract(sealed: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from dcpflow.stages.decide import decide
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.evidence import write_evidence
 from dcpflow.stages.laboratory import Job
-from dcpflow.stages.offering import ASKED, job_of
+from dcpflow.stages.offering import ASKED, REVEALED, job_of
 from dcpflow.stages.replay import replay_channels
 from dcpflow.stages.scoring import score_records
 
@@ -88,6 +88,8 @@ def score_for(
         _take(theirs, work)
         _open(sealed, work)
         found = _score(job_of(sealed, data_file, work), sealed, signer, workers)
+        # from here on nothing may be sealed or asked for again with this nonce
+        (sealed / REVEALED).touch()
         work.rename(results)
     except DcpflowError as error:
         kind = UsageError if isinstance(error, UsageError) else EvidenceError

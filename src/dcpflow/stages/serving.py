@@ -19,7 +19,7 @@ from dcpflow.errors import UsageError
 from dcpflow.records import asked, offer, plan
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.stages.laboratory import Job
-from dcpflow.stages.offering import ASKED, job_of
+from dcpflow.stages.offering import ASKED, job_of, require_secret
 from dcpflow.tasks.evaluator import die_with
 
 OVERHEAD: Final = 1024
@@ -42,8 +42,9 @@ def serve(sealed: Path, folder: Path, ready: Callable[[], None], data_file: Path
         data_file: as for a job.
 
     Raises:
-        UsageError: the folders are of different audits, or somebody serves there already.
+        UsageError: the folders are of different audits, somebody serves there already, or all is revealed.
     """
+    require_secret(sealed)
     job = job_of(sealed, data_file)
     if offer.read(folder) != offer.read(sealed):
         raise UsageError(f"{folder} was not offered from {sealed}", "Give the folders that dcpflow seal has made")

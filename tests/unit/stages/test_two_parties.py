@@ -29,7 +29,7 @@ from dcpflow.records.layout import Layout
 from dcpflow.stages import offering, registering
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.scoring_for import score_for
-from dcpflow.stages.serving import Desk, Refused
+from dcpflow.stages.serving import Desk, Refused, serve
 from dcpflow.stages.signed_scores import require_signed
 
 TARGET, BRANCH = EpisodeKey("target", 1, "target"), EpisodeKey("pairs", 1, "truthful")
@@ -295,7 +295,8 @@ def test_no_other_episode_is_answered(key: EpisodeKey, desk: Callable[[EpisodeKe
 
 
 def test_whatever_is_sent_to_the_socket_is_refused_and_the_next_is_answered(committed: Parties, tmp_path: Path) -> None:
-    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    unrevealed = shutil.ignore_patterns(offering.REVEALED)
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed", ignore=unrevealed))
     episode = [TARGET.stage, TARGET.slot, TARGET.arm]
     known = asked.everything(sealed / offering.ASKED)[TARGET][0]
     asked_before = json.dumps({"episode": episode, "candidate": known})
@@ -355,12 +356,24 @@ def test_another_task_than_the_sealed_one_is_refused(committed: Parties, tmp_pat
         offering.accept(tmp_path / "results", committed.claimant.offer, task, None)
 
 
+def test_what_was_revealed_seals_and_answers_nothing_more(
+    committed: Parties, finished_audit: Audit, tmp_path: Path
+) -> None:
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    replace(committed, sealed=sealed).score(tmp_path / "audited")
+    with pytest.raises(UsageError, match="was revealed with its scores"):
+        offering.seal_and_offer(finished_audit.workflow, sealed, tmp_path / "offer")
+    with pytest.raises(UsageError, match="was revealed with its scores"):
+        serve(sealed, committed.claimant.offer, lambda: None)
+
+
 def test_sealing_again_amends_what_has_begun_and_replaces_what_has_not(finished_audit: Audit, tmp_path: Path) -> None:
     both = parties(finished_audit, tmp_path)
     more = finished_audit.with_settings(design={"challengers": 8})
     again = parties(more, tmp_path)
     assert len(list((both.sealed / "history").iterdir())) == 1
-    assert plan.draw(again.claimant.job.draws if again.claimant.results.exists() else _draws(again), "challengers", 8)
+    found = offer.read(again.claimant.offer)
+    assert plan.draw(found.draws(found.contract), "challengers", 8)
     with asked.of_episode(both.sealed / offering.ASKED, TARGET) as before:
         before.add("x", {"result": {}})
     parties(finished_audit, tmp_path)
@@ -368,11 +381,6 @@ def test_sealing_again_amends_what_has_begun_and_replaces_what_has_not(finished_
     budget = finished_audit.with_settings(limits={"experiments": 5})
     with pytest.raises(UsageError, match=r"is sealed for another contract: limits\.experiments"):
         parties(budget, tmp_path)
-
-
-def _draws(both: Parties) -> Draws:
-    found = offer.read(both.claimant.offer)
-    return found.draws(found.contract)
 
 
 def test_looks_are_refused_since_they_start_on_scores(finished_audit: Audit, tmp_path: Path) -> None:
