@@ -73,11 +73,12 @@ def read(folder: Path) -> Offer:
     path = folder / FILE
     try:
         offer = Offer(**stagefile.read(path, SCHEMA, "the auditor's offer", AGAIN)[0])
-        whole = isinstance(offer.public_randomness, str) and offer.registration and offer.seal
+        whole = isinstance(offer.public_randomness, str) and isinstance(offer.seal, dict) and bool(offer.registration)
+        whole = whole and all(_VALUE.fullmatch(value) for value in offer.values.values())
     except EvidenceError as error:
         raise UsageError(error.problem, error.remedy) from None
     except (TypeError, KeyError, AttributeError):
-        whole = None
-    if not whole or not all(isinstance(value, str) and _VALUE.fullmatch(value) for value in offer.values.values()):
+        whole = False
+    if not whole:
         raise UsageError(f"the auditor's offer is not whole: {path}", AGAIN)
     return offer

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dcpflow.authority import scores as signature
 from dcpflow.bundles import kinds, revealed
+from dcpflow.episodes.episode import check_draw
 from dcpflow.errors import DcpflowError, EvidenceError, UsageError
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.records import asked, canonical, files, history, plan, registration
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
 from dcpflow.records.transcript import exchanges
 from dcpflow.stages.decide import decide
 from dcpflow.stages.episodes import resolved
@@ -102,22 +104,20 @@ def score_for(
 def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Scored:
     """All that the auditor does, in a folder with the claimant's records and the auditor's own material."""
     layout = job.layout
-    _require_same_registration(layout, sealed)
-    receipts, scores = folder.receipts(layout), folder.scores(layout)
-    seen = folder.load_view(layout, receipts, {}, whole=False)
-    _require_all(seen, scores)
-    experiments = _require_told(seen, sealed)
-    phases = plan.phases(seen.registered.config("design"))
-    parts = [
-        (job, phase, [path for path in receipts if path.relative_to(layout.root).parts[0] in phases[phase].stages])
-        for phase in scores
-    ]
-    for name, own in folder.strata(layout, seen.registered).items():
-        parts.append((job.of(name), plan.CHALLENGERS, list(own.receipts)))
-    for one, phase, paths in parts:
-        place = plan.place(phase, one.stratum)
-        score_records(one, phase, _records(one, phases[phase].stages, paths), layout.scores(place), workers)
-        replay_channels(one, paths, layout.replay(place))
+    try:
+        _require_same_registration(layout, sealed)
+        receipts, scores = folder.receipts(layout), folder.scores(layout)
+        seen = folder.load_view(layout, receipts, {}, whole=False)
+        _require_all(seen, scores)
+        experiments = _require_told(seen, sealed)
+        committed = list(_committed(job, seen, receipts, scores))
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # whoever writes these files by hand can write anything into them; from here on they are as a run writes them
+        raise EvidenceError(f"{layout.root} holds what no run writes ({type(error).__name__}: {error})") from error
+    for part, phase, paths, records in committed:
+        place = plan.place(phase, part.stratum)
+        score_records(part, phase, records, layout.scores(place), workers)
+        replay_channels(part, paths, layout.replay(place))
     write_evidence(job, receipts, scores)
     decide(layout.root, receipts, scores)
     decided = folder.verify(layout)
@@ -132,10 +132,34 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
     return Scored(len(view.everything), artifacts, experiments, canonical.digest(decision))
 
 
+def _committed(
+    job: Job, seen: AuditView, receipts: Sequence[Path], phases: Iterable[str]
+) -> Iterator[tuple[Job, str, Sequence[Path], list[EpisodeRecord]]]:
+    """What is scored together: whose it is, the phase, its receipts and its records."""
+    kinds_of = plan.phases(seen.registered.config("design"))
+    for phase in phases:
+        stages = kinds_of[phase].stages
+        paths = [path for path in receipts if path.relative_to(job.layout.root).parts[0] in stages]
+        yield job, phase, paths, _records(job, stages, paths)
+    for name, own in folder.strata(job.layout, seen.registered).items():
+        part = job.of(name)
+        yield part, plan.CHALLENGERS, own.receipts, _records(part, (plan.CHALLENGERS,), own.receipts)
+
+
 def _records(job: Job, stages: Sequence[str], receipts: Sequence[Path]) -> list[EpisodeRecord]:
     """Each record once, whatever batches it ran in, and in the order in which the workflow's receipts list them: the
-    drawn scoring order is an order of these."""
+    drawn scoring order is an order of these.
+
+    Raises:
+        EvidenceError: one was drawn otherwise than it was offered.
+        UnicodeDecodeError: an artifact is no text, as the channel takes none.
+    """
     found = {record.key: record for record in resolved(job, receipts)}
+    objects = ObjectStore(job.layout.objects)
+    for record in found.values():
+        check_draw(record, job.draws)
+        for candidate in record.candidates:
+            objects.get(candidate, f"the candidate of {record.key}").decode()
     return sorted(found.values(), key=lambda one: (stages.index(one.stage), one.slot, _arms(one).index(one.arm)))
 
 

@@ -22,11 +22,12 @@ from conftest import Audit
 from dcpflow.authority.keys import PublicKey, Signer
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import folder as evidence
-from dcpflow.records import asked, offer, plan
+from dcpflow.records import asked, canonical, offer, plan, receipts, stagefile
 from dcpflow.records.draws import Draws, Nonce, Offered
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.layout import Layout
-from dcpflow.stages import offering, registering
+from dcpflow.records.objects import ObjectStore
+from dcpflow.stages import episodes, offering, registering
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.scoring_for import score_for
 from dcpflow.stages.serving import Desk, Refused, serve
@@ -198,7 +199,10 @@ def test_an_experiment_that_no_record_tells_of_is_found_before_anything_is_score
         ),
         (lambda theirs: shutil.rmtree(theirs / "history"), "is not what the auditor has sealed: registered nothing"),
         (lambda theirs: _link(next(theirs.glob("store/*/target/00001/target/1/record.json"))), "is a link"),
-        (lambda theirs: next(theirs.glob("objects/*/*")).write_bytes(b"x"), "was altered|missing|not"),
+        (lambda theirs: next(theirs.glob("objects/*/*")).write_bytes(b"x"), "was altered"),
+        (lambda theirs: _rewrite(theirs, draw={"presentation": "0"}), "was drawn with another nonce"),
+        (lambda theirs: _rewrite(theirs, candidates=[ObjectStore(theirs / "objects").put(b"\xff")]), "no run writes"),
+        (lambda theirs: _receipt(theirs, [{"stage": "x", "slot": 1, "arm": "x", "attempt": 1}]), "no run writes"),
     ],
 )
 def test_what_a_claimant_hands_over_altered_is_refused_and_reveals_nothing(
@@ -210,6 +214,22 @@ def test_what_a_claimant_hands_over_altered_is_refused_and_reveals_nothing(
     with pytest.raises(EvidenceError, match=words):
         committed.score(tmp_path / "audited", theirs)
     assert {path.name for path in tmp_path.iterdir()} <= {"theirs", "secret"}
+
+
+def _rewrite(theirs: Path, **fields: Any) -> None:
+    """Another record of the first challenger, with a receipt that names it."""
+    path = next(theirs.glob("store/*/challengers/00001/withheld/1/record.json"))
+    data = canonical.encode(json.loads(path.read_bytes()) | fields)
+    path.write_bytes(data)
+    (receipt,) = theirs.glob("challengers/*/b*.json")
+    first, *others = json.loads(receipt.read_bytes())["body"]["episodes"]
+    _receipt(theirs, [first | {"record": canonical.digest(data)}, *others])
+
+
+def _receipt(theirs: Path, lines: list[dict[str, Any]]) -> None:
+    (path,) = theirs.glob("challengers/*/b*.json")
+    body, _ = stagefile.read(path, receipts.SCHEMA, "the receipt")
+    stagefile.write(path, receipts.SCHEMA, body | {"episodes": lines})
 
 
 def _link(path: Path) -> None:
@@ -240,6 +260,30 @@ def test_scores_are_signed_and_the_signature_is_of_these_scores(committed: Parti
     with pytest.raises(EvidenceError, match="signs other scores"):
         require_signed(tmp_path / "audited", tmp_path / "auditor.pub")
     assert PublicKey.read(tmp_path / "auditor.pub") == signer.public
+
+
+def test_a_stratum_that_is_added_later_is_offered_run_and_scored_too(
+    committed: Parties, stratified_audit: Audit, tmp_path: Path
+) -> None:
+    unrevealed = shutil.ignore_patterns(offering.REVEALED)
+    sealed, given = tmp_path / "sealed", tmp_path / "offer"
+    shutil.copytree(committed.sealed, sealed, ignore=unrevealed)
+    shutil.copytree(committed.claimant.results, tmp_path / "results")
+    offering.seal_and_offer(stratified_audit.workflow, sealed, given)
+    claimant = Claimant(tmp_path / "results", stratified_audit.nonce_file, stratified_audit.settings, given)
+    claimant.accept()
+    for name, stratum in claimant.workflow.strata.items():
+        for path in map(Path, stratum.receipts("challengers")):
+            first, last = (find(path.stem.removeprefix("b")) for find in (stratum.first, stratum.last))
+            episodes.run_slots(claimant.job, "challengers", first, last, path, name)
+    decision = json.loads(Parties(claimant, sealed).score(tmp_path / "audited"))
+    expected = json.loads((stratified_audit.results / "decision.json").read_bytes())
+    assert decision["strata"] == expected["strata"]
+    assert decision["gate2"] == expected["gate2"]
+    assert [one["changes"] for one in decision["registration"]["amendments"]] == [
+        one["changes"] for one in expected["registration"]["amendments"]
+    ]
+    assert evidence.verify(Layout(tmp_path / "audited"))
 
 
 # --- the desk at which experiments are answered ------------------------------------------------------------
@@ -390,10 +434,16 @@ def test_looks_are_refused_since_they_start_on_scores(finished_audit: Audit, tmp
     assert not (tmp_path / "sealed").exists()
 
 
-@pytest.mark.parametrize("body", [{}, {"values": {"x": "y"}}, {"values": {}, "parts": [], "public_randomness": ""}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"values": {"x": "y"}, "parts": {}, "public_randomness": ""},
+        {"values": [], "parts": {}, "public_randomness": ""},
+        {"values": {}, "parts": [], "public_randomness": ""},
+    ],
+)
 def test_an_offer_of_another_form_is_told_in_a_line(body: dict[str, Any], tmp_path: Path) -> None:
-    from dcpflow.records import stagefile
-
     stagefile.write(tmp_path / offer.FILE, offer.SCHEMA, body)
     with pytest.raises(UsageError, match="is not whole"):
         offer.read(tmp_path)
