@@ -416,7 +416,8 @@ def _verify(options: argparse.Namespace) -> int:
     if path is None:
         audit = _audit(options)
         execution, data_file = audit.config.execution, data_file or audit.data_file
-        path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
+        path = Path(execution.results)
+        nonce_file = nonce_file or (Path(execution.nonce_file) if execution.offer is None else None)
     try:
         found = verify(path, _nonce_in(nonce_file))
     except UsageError as error:
