@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from tests.workflow.warm import Started, Warm
 
 from dcpflow.records.holders import Holder
 
@@ -39,6 +40,7 @@ CHANGE = "config/cases/change.yaml"
 NONCE = "config/nonces/default.nonce"
 COMMAND = re.compile(r"(rm -\S+ '.*?) and run snakemake again")
 PATIENCE = 120.0
+WARM = Warm()
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,13 @@ class Running:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE")}
         self.folder = folder
         self._output = (folder / f"output-{time.monotonic_ns()}.txt").open("w+b")
-        self.process = subprocess.Popen(
-            command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT, env=environment
-        )
+        self.process: Started | subprocess.Popen[bytes]
+        if WARM.can(command, environment):
+            self.process = WARM.start(command, folder, self._output.fileno(), environment)
+        else:
+            self.process = subprocess.Popen(
+                command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT, env=environment
+            )
 
     def ended(self) -> Run:
         """Wait for the end."""
