@@ -54,9 +54,9 @@ def serve(sealed: Path, folder: Path, ready: Callable[[], None], data_file: Path
     _ = job.bench.engine  # opened once, before anything is forked
     stopping = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with address(folder) as place, _Server(place, job) as server:
-        (folder / offer.SOCKET).chmod(0o666)
-        ready()
         try:
+            (folder / offer.SOCKET).chmod(0o666)
+            ready()
             server.serve_forever()
         except KeyboardInterrupt:
             pass
