@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dcpflow.authority import scores as signature
 from dcpflow.bundles import kinds, revealed
 from dcpflow.episodes.episode import check_draw
 from dcpflow.errors import DcpflowError, EvidenceError, UsageError
 from dcpflow.evidence import folder
-from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.records import asked, canonical, files, history, plan, registration
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.layout import Layout
@@ -90,8 +90,7 @@ def score_for(
         _take(theirs, work)
         _open(sealed, work)
         found = _score(job_of(sealed, data_file, work), sealed, signer, workers)
-        # from here on nothing may be sealed or asked for again with this nonce
-        (sealed / REVEALED).touch()
+        _reveal_once(sealed, found.decision)
         work.rename(results)
     except DcpflowError as error:
         kind = UsageError if isinstance(error, UsageError) else EvidenceError
@@ -101,23 +100,30 @@ def score_for(
     return found
 
 
+def _reveal_once(sealed: Path, decision: str) -> None:
+    """Mark that the nonce is no secret any more: with it nothing is sealed, answered or scored otherwise after this."""
+    mark = sealed / REVEALED
+    if not files.write_once(mark, f"{decision}\n".encode()) and mark.read_text().strip() != decision:
+        raise EvidenceError(f"{sealed} was scored for before, and other records were handed over then ({mark})")
+
+
 def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Scored:
     """All that the auditor does, in a folder with the claimant's records and the auditor's own material."""
     layout = job.layout
     try:
         _require_same_registration(layout, sealed)
         receipts, scores = folder.receipts(layout), folder.scores(layout)
-        seen = folder.load_view(layout, receipts, {}, whole=False)
-        _require_all(seen, scores)
-        experiments = _require_told(seen, sealed)
-        committed = list(_committed(job, seen, receipts, scores))
+        folder.load_view(layout, receipts, {}, whole=False)  # follows every digest
+        committed = list(_committed(job, receipts, scores))
+        _require_all(committed)
+        experiments = _require_told(committed, sealed)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         # whoever writes these files by hand can write anything into them; from here on they are as a run writes them
         raise EvidenceError(f"{layout.root} holds what no run writes ({type(error).__name__}: {error})") from error
-    for part, phase, paths, records in committed:
-        place = plan.place(phase, part.stratum)
-        score_records(part, phase, records, layout.scores(place), workers)
-        replay_channels(part, paths, layout.replay(place))
+    for part in committed:
+        place = plan.place(part.phase, part.job.stratum)
+        score_records(part.job, part.phase, part.records, layout.scores(place), workers)
+        replay_channels(part.job, part.receipts, layout.replay(place))
     write_evidence(job, receipts, scores)
     decide(layout.root, receipts, scores)
     decided = folder.verify(layout)
@@ -132,18 +138,36 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
     return Scored(len(view.everything), artifacts, experiments, canonical.digest(decision))
 
 
-def _committed(
-    job: Job, seen: AuditView, receipts: Sequence[Path], phases: Iterable[str]
-) -> Iterator[tuple[Job, str, Sequence[Path], list[EpisodeRecord]]]:
-    """What is scored together: whose it is, the phase, its receipts and its records."""
-    kinds_of = plan.phases(seen.registered.config("design"))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is scored together.
+
+    Attributes:
+        job: whose it is: the audit's own, or a stratum's.
+        phase: the phase.
+        stages: its stages, with how many slots each has.
+        receipts: its receipts.
+        records: its records, in the order in which they are scored.
+    """
+
+    job: Job
+    phase: str
+    stages: Mapping[str, int]
+    receipts: Sequence[Path]
+    records: Sequence[EpisodeRecord]
+
+
+def _committed(job: Job, receipts: Sequence[Path], phases: Iterable[str]) -> Iterator[_Part]:
+    registered = job.registration
+    design = registered.config("design")
     for phase in phases:
-        stages = kinds_of[phase].stages
+        stages = {stage: plan.slots(stage, design) for stage in plan.phases(design)[phase].stages}
         paths = [path for path in receipts if path.relative_to(job.layout.root).parts[0] in stages]
-        yield job, phase, paths, _records(job, stages, paths)
-    for name, own in folder.strata(job.layout, seen.registered).items():
-        part = job.of(name)
-        yield part, plan.CHALLENGERS, own.receipts, _records(part, (plan.CHALLENGERS,), own.receipts)
+        yield _Part(job, phase, stages, paths, _records(job, list(stages), paths))
+    for name, own in folder.strata(job.layout, registered).items():
+        stages = {plan.CHALLENGERS: registered.strata[name]["config"]["challengers"]}
+        records = _records(job.of(name), list(stages), own.receipts)
+        yield _Part(job.of(name), plan.CHALLENGERS, stages, own.receipts, records)
 
 
 def _records(job: Job, stages: Sequence[str], receipts: Sequence[Path]) -> list[EpisodeRecord]:
@@ -219,32 +243,35 @@ def _require_same_registration(layout: Layout, sealed: Path) -> None:
         )
 
 
-def _require_all(seen: AuditView, scores: Mapping[str, Path]) -> None:
-    """Every registered slot has a record: what is scored tells of what comes after it."""
-    design = seen.registered.config("design")
-    phases = plan.phases(design)
-    recorded = {episode.key for episode in seen.episodes}
-    for stage in (stage for phase in scores for stage in phases[phase].stages):
-        slots = () if plan.STAGES[stage].replaces else range(1, plan.slots(stage, design) + 1)
-        if missing := [key for slot in slots for key in plan.keys(stage, slot) if key not in recorded]:
-            more = f", nor have {len(missing) - 1} more of its stage" if len(missing) > 1 else ""
-            raise EvidenceError(f"{missing[0]} has no committed record{more}")
+def _require_all(committed: Iterable[_Part]) -> None:
+    """Every registered slot has a record: scores are told once, when nothing can be done about them any more."""
+    for part in committed:
+        recorded = {record.key for record in part.records}
+        for stage, slots in part.stages.items():
+            numbers = () if plan.STAGES[stage].replaces else range(1, slots + 1)
+            if missing := [key for slot in numbers for key in plan.keys(stage, slot) if key not in recorded]:
+                more = f", nor have {len(missing) - 1} more of its stage" if len(missing) > 1 else ""
+                of = f" of the stratum {part.job.stratum}" if part.job.stratum else ""
+                raise EvidenceError(f"{missing[0]}{of} has no committed record{more}")
 
 
-def _require_told(seen: AuditView, sealed: Path) -> int:
+def _require_told(committed: Iterable[_Part], sealed: Path) -> int:
     """Every experiment that was answered stands in a committed record; how many there are."""
     answered = asked.everything(sealed / ASKED)
-    recorded = {episode.key: _candidates(episode) for episode in seen.episodes}
-    hidden = {key: untold for key, told in answered.items() if (untold := set(told) - recorded.get(key, set()))}
-    if hidden:
-        shown = ", ".join(f"{len(untold)} of {key}" for key, untold in list(hidden.items())[:SHOWN])
+    records = {record.key: (part.job, record) for part in committed if not part.job.stratum for record in part.records}
+    untold = {
+        key: set(told) - (_candidates(*records[key]) if key in records else set()) for key, told in answered.items()
+    }
+    if hidden := [f"{len(some)} of {key}" for key, some in untold.items() if some]:
         more = f", and of {len(hidden) - SHOWN} more episodes" if len(hidden) > SHOWN else ""
+        shown = ", ".join(hidden[:SHOWN])
         raise EvidenceError(f"the evaluator has answered experiments that no committed record tells of: {shown}{more}")
     return sum(map(len, answered.values()))
 
 
-def _candidates(episode: Episode) -> set[Any]:
+def _candidates(job: Job, record: EpisodeRecord) -> set[str]:
     """The candidates that an episode has experimented with."""
-    requests = (request for request, _ in exchanges(episode.transcript))
+    data = ObjectStore(job.layout.objects).get(record.transcript, f"the transcript of {record.key}")
+    requests = (request for request, _ in exchanges([json.loads(line) for line in data.splitlines()]))
     found = (request.get("candidate") for request in requests if request.get("action") == "experiment")
     return {candidate for candidate in found if isinstance(candidate, str)}

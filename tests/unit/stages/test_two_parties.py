@@ -400,6 +400,21 @@ def test_another_task_than_the_sealed_one_is_refused(committed: Parties, tmp_pat
         offering.accept(tmp_path / "results", committed.claimant.offer, task, None)
 
 
+def test_other_records_are_not_scored_after_the_first_were(committed: Parties, theirs: Path, tmp_path: Path) -> None:
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    (sealed / offering.REVEALED).unlink(missing_ok=True)
+    both = replace(committed, sealed=sealed)
+    assert both.score(tmp_path / "first") == both.score(tmp_path / "again")
+    path = next(theirs.glob("store/*/challengers/00001/withheld/1/record.json"))
+    path.chmod(0o644)
+    for receipt in theirs.glob("challengers/*/b*.json"):
+        receipt.chmod(0o644)
+    _rewrite(theirs, reason="another reason")
+    with pytest.raises(EvidenceError, match="was scored for before, and other records were handed over then"):
+        both.score(tmp_path / "second", theirs)
+    assert not (tmp_path / "second").exists()
+
+
 def test_what_was_revealed_seals_and_answers_nothing_more(
     committed: Parties, finished_audit: Audit, tmp_path: Path
 ) -> None:
