@@ -12,7 +12,7 @@ wildcard_constraints:
 rule run_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -93,7 +93,7 @@ rule run_misled_null:
 rule replace_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -152,7 +152,7 @@ rule score_pairs:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("pairs"),
         counts=f"{COUNTS}/pairs.json",
     output:
@@ -174,7 +174,7 @@ rule score_pairs:
 rule run_policy_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -203,7 +203,7 @@ rule score_policy:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=lambda wildcards: AUDIT.phase_receipts(wildcards.policy),
         counts=f"{COUNTS}/{{policy}}.json",
     output:

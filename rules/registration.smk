@@ -1,13 +1,13 @@
 """Seal the task, freeze the contract, complete the registration: all before the first episode."""
 
 
+# Where an auditor holds what is sealed, the seal is taken over from the offer, and nothing private is made.
 rule seal_task:
     input:
-        nonce=NONCE,
+        secret=SECRET,
     output:
-        seal=f"{RESULTS}/task/seal.json",
-        hidden=f"{RESULTS}/private/hidden/main.json",
-        sealed=f"{RESULTS}/private/sealed/main.json",
+        seal=SEAL,
+        private=[] if AUDIT.is_offered else [HIDDEN, SEALED],
     log:
         f"{LOGS}/seal_task.log",
     conda:
@@ -25,7 +25,7 @@ rule seal_task:
 
 rule freeze_contract:
     input:
-        seal=rules.seal_task.output.seal,
+        seal=SEAL,
     output:
         contract=CONTRACT,
         parts=expand(

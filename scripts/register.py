@@ -10,4 +10,7 @@ parser.add_argument("--design", type=json.loads, required=True)
 parser.add_argument("--thresholds", type=json.loads, required=True)
 parser.add_argument("--strata", type=json.loads, required=True)
 parser.add_argument("--registry", required=True)
-run(parser, lambda given: register(given.results, given.design, given.thresholds, given.strata, given.registry))
+run(
+    parser,
+    lambda given: register(given.results, given.design, given.thresholds, given.strata, given.registry, given.offer),
+)

@@ -463,7 +463,7 @@ def run_unprivileged() -> Callable[..., subprocess.CompletedProcess[str]]:
             capture_output=True,
             text=True,
             timeout=timeout,
-            preexec_fn=_become_nobody if os.geteuid() == 0 else None,
+            preexec_fn=(lambda: become(NOBODY)) if os.geteuid() == 0 else None,
         )
 
     return run
@@ -473,11 +473,14 @@ NOBODY = 65534
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 
 
-def _become_nobody() -> None:
-    _open_the_way_to([Path(sys.base_prefix), Path(sys.prefix), ROOT])
+def become(uid: int, *paths: Path) -> None:
+    """In a child of root's: become an ordinary user who can reach the interpreter, this checkout and these paths."""
+    here = Path.cwd()
+    _open_the_way_to([Path(sys.base_prefix), Path(sys.prefix), ROOT, *paths])
+    os.chdir(here)
     os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
+    os.setgid(uid)
+    os.setuid(uid)
 
 
 def _open_the_way_to(paths: Sequence[Path]) -> None:

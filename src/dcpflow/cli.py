@@ -84,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_planning(commands, audit)
 
+    _add_parties(commands, audit)
+
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
     command.add_argument("file", type=Path)
@@ -140,6 +142,7 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
     command.add_argument("--registry", metavar="PLACE", help="also hold it against this registry, a folder or address")
     command.add_argument("--checkpoint", type=Path, help="and that against a checkpoint that you have kept")
+    command.add_argument("--auditor-key", type=Path, help="public key; its signature of the scores has to be there")
     command.add_argument("--json", action="store_true", help="for programs")
     cli_authority.add_trusting(command)
     command.set_defaults(run=_verify)
@@ -174,6 +177,33 @@ def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("name", help="the data set: yacht, ionosphere or dry-bean")
     command.add_argument("--from", dest="source", metavar="FILE", help="a file of it, or another address")
     command.set_defaults(run=_data_fetch)
+
+
+def _add_parties(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
+    """What an auditor does who is not the claimant (docs/roles.md)."""
+    command = commands.add_parser("seal", parents=[audit], help="auditor: seal an audit for a claimant to run")
+    command.add_argument("--to", type=Path, required=True, metavar="SEALED", help="the folder that stays secret")
+    command.add_argument(
+        "--for-claimant", type=Path, required=True, metavar="OFFER", help="the folder that the claimant is given"
+    )
+    command.add_argument("--nonce-file", type=Path, help="a nonce; by default a new one, which stays in SEALED")
+    command.set_defaults(run=_seal)
+
+    command = commands.add_parser(
+        "serve-experiments", help="auditor: answer the experiments of target and truthful branches, until it is stopped"
+    )
+    command.add_argument("sealed", type=Path, metavar="SEALED")
+    command.add_argument("offer", type=Path, metavar="OFFER", help="where the socket is made")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default the downloaded one")
+    command.set_defaults(run=_serve_experiments)
+
+    command = commands.add_parser("score-for", help="auditor: score what a claimant has committed, and decide")
+    command.add_argument("theirs", type=Path, metavar="RESULTS", help="the claimant's results folder, or a copy")
+    command.add_argument("--sealed", type=Path, required=True, metavar="SEALED")
+    command.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the results folder to make")
+    command.add_argument("--key", type=Path, help="your private key, to sign the scores with")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default the downloaded one")
+    command.set_defaults(run=_score_for)
 
 
 PLANNED = {
@@ -464,7 +494,8 @@ def _verify(options: argparse.Namespace) -> int:
     if path is None:
         audit = _audit(options)
         execution, data_file = audit.config.execution, data_file or audit.data_file
-        path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
+        path = Path(execution.results)
+        nonce_file = nonce_file or (Path(execution.nonce_file) if execution.offer is None else None)
     try:
         found = verify(path, _nonce_in(nonce_file))
         if nonce_file:
@@ -479,6 +510,15 @@ def _verify(options: argparse.Namespace) -> int:
         account = cli_authority.account(options, found, place)
     except UsageError as error:
         return _bad_usage(error)
+    if found.ok and options.auditor_key is not None:
+        from dcpflow.stages.signed_scores import require_signed  # noqa: PLC0415
+
+        try:
+            found = found.with_scores_signed(require_signed(path, options.auditor_key))
+        except UsageError as error:
+            return _bad_usage(error)
+        except DcpflowError as error:
+            found = found.failed(error)
     if options.json:
         told = {"certificate": None, "formal_certificate_issued": False}
         told = cli_authority.to_json(account) if account else told
@@ -781,6 +821,58 @@ def _write_page(path: Path, made: Sheet) -> int | None:
     except UsageError as error:
         return _bad_usage(error)
     print(f"wrote {path}")
+    return None
+
+
+def _seal(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.offering import seal_and_offer  # noqa: PLC0415
+
+    audit = _audit(options)
+    try:
+        made = seal_and_offer(audit, options.to, options.for_claimant, options.nonce_file)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"sealed   {options.to}: keep it secret until the last score, and keep it",
+        f"offered  {options.for_claimant}: {made.values} values, for the claimant",
+        f"contract {made.contract}",
+        f"registered {made.registration}",
+        sep="\n",
+    )
+    if audit.config.claim.roles.self_audited:
+        print("note     claim.roles.self_audited is true, and the decision will say so")
+    return None
+
+
+def _serve_experiments(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.serving import serve  # noqa: PLC0415
+
+    def ready() -> None:
+        print(f"answering experiments in {options.offer}; stop it (Ctrl-C) after the claimant's run", flush=True)
+
+    try:
+        serve(options.sealed, options.offer, ready, options.data_file)
+    except UsageError as error:
+        return _bad_usage(error)
+    return None
+
+
+def _score_for(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages import signed_scores  # noqa: PLC0415
+    from dcpflow.stages.scoring_for import score_for  # noqa: PLC0415
+
+    try:
+        signer = signed_scores.signer(options.key) if options.key else None
+        made = score_for(options.theirs, options.sealed, options.to, signer, options.data_file, os.cpu_count() or 1)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"scored   {made.artifacts} artifacts of {made.episodes} episodes",
+        f"answered {made.experiments} experiments, and each stands in a record",
+        f"decided  {options.to}/decision.json, {made.decision}",
+        f"revealed {options.to}/revealed: nonce, hidden state and sealed units are no secret any more",
+        sep="\n",
+    )
     return None
 
 

@@ -46,7 +46,7 @@ def run_anew(audit: Audit, *stages: str) -> None:
 def elsewhere_hot(audit_copy: Audit) -> Audit:
     """The audit with another hidden state in place of the audited one; no family is hot in both."""
     job = audit_copy.job
-    hidden = hidden_of(job.bench.task, job.draws.nonce, plan.MAIN)
+    hidden = hidden_of(job.bench.task, job.nonce, plan.MAIN)
     other = job.bench.task.decoy(hidden, b"\7" * 32)
     assert not set(other["hot"]) & set(hidden["hot"])
     stagefile.write(job.layout.hidden / "main.json", HIDDEN_SCHEMA, other, mode=0o600)

@@ -58,7 +58,7 @@ def listed(numbers: list[int]) -> set[str]:
 @pytest.fixture(scope="module")
 def secrets(finished_audit: Audit, episodes: dict[str, list[Episode]]) -> dict[str, str]:
     """What no episode may be told, by what it is; for seeds and digests their first digits are enough."""
-    job, nonce = finished_audit.job, finished_audit.job.draws.nonce
+    job, nonce = finished_audit.job, finished_audit.job.nonce
     task = job.bench.task
     seal = job.contract.parts["task"]["seal"]
     found: dict[str, str] = {}
@@ -146,16 +146,16 @@ def test_traffic_is_revealed_to_those_alone_whose_own_instance_it_is(
         assert ("traffic" in first) == plan.STAGES[stage].own_instance
         if "traffic" in first:
             shown = task.presentation(bytes.fromhex(episode.record.draw["presentation"]))
-            own = hidden_of(task, job.draws.nonce, plan.instance(stage, episode.record.slot))
+            own = hidden_of(task, job.nonce, plan.instance(stage, episode.record.slot))
             assert first["traffic"] == dict(zip(shown["families"], own["weights"], strict=True))
-            assert own != hidden_of(task, job.draws.nonce, plan.MAIN)
+            assert own != hidden_of(task, job.nonce, plan.MAIN)
 
 
 @pytest.mark.parametrize("stage", ["target", "challengers", "pairs"])
 def test_no_message_holds_the_solution_in_the_episode_s_own_names(
     stage: str, episodes: dict[str, list[Episode]], finished_audit: Audit
 ) -> None:
-    task, nonce = finished_audit.job.bench.task, finished_audit.job.draws.nonce
+    task, nonce = finished_audit.job.bench.task, finished_audit.job.nonce
     for episode in episodes[stage]:
         shown = task.presentation(bytes.fromhex(episode.record.draw["presentation"]))
         solution = task.known_solution(shown, hidden_of(task, nonce, plan.MAIN))

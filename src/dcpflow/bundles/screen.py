@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dcpflow.bundles.verify import Verification
 
@@ -23,6 +24,8 @@ def render(found: Verification) -> str:
         kind = f" ({verdict['class']})" if verdict["class"] else ""
         mark = ", EXPLORATORY" if verdict["exploratory"] else ""
         lines += wrapped(name, f"{verdict['status'].upper()}{kind}{mark}: {verdict['reason']} [{verdict['rule']}]")
+    if found.roles:
+        lines += wrapped("roles", _roles(found.roles))
     lines += _section("recomputed", found.recomputed)
     lines += _section("recorded", found.recorded)
     lines += wrapped("provenance", found.provenance)
@@ -31,6 +34,12 @@ def render(found: Verification) -> str:
     if len(found.remarks) > MAX_REMARKS:
         lines += wrapped("remark", f"and {len(found.remarks) - MAX_REMARKS} more (--json)")
     return "\n".join(plain(line) for line in lines)
+
+
+def _roles(roles: Mapping[str, Any]) -> str:
+    if roles["self_audited"]:
+        return f"SELF-AUDITED: claimant and auditor are one, {roles['claimant']}; registry: {roles['registry']}"
+    return f"claimant: {roles['claimant']}; auditor: {roles['auditor']}; registry: {roles['registry']}"
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:

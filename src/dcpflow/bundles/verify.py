@@ -43,6 +43,8 @@ class Verification:
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
         replayed: the audit itself, of ours, for what is held against it next; no part of what is told.
+        roles: who took part, as registered: ``claimant``, ``auditor``, ``registry``, ``self_audited``; empty where that
+            is not recorded.
     """
 
     path: str
@@ -58,6 +60,7 @@ class Verification:
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
     replayed: Replayed | None = field(default=None, repr=False)
+    roles: dict[str, Any] = field(default_factory=dict)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
@@ -74,6 +77,11 @@ class Verification:
             recorded=recorded,
             remarks=(*self.remarks, *remarks),
         )
+
+    def with_scores_signed(self, key: str) -> Verification:
+        """The same after a signature of the scores was found to be the auditor's, whose key has this id."""
+        detail = f"by the given key of the auditor, {key}: these scores, these records, this decision"
+        return replace(self, recomputed=(*self.recomputed, ("signature", detail)))
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""
@@ -95,6 +103,7 @@ class Verification:
             "provenance": self.provenance,
             "remarks": list(self.remarks),
             "public_randomness": self.public_randomness,
+            "roles": self.roles,
         }
 
 
@@ -158,6 +167,7 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
         public_randomness=replayed.evidence.view.public_randomness,
+        roles=document["roles"],
         replayed=replayed,
     )
 

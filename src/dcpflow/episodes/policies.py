@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dcpflow.episodes.experiments import AuditorsEvaluator
 from dcpflow.records import stagefile
 from dcpflow.tasks.base import Engine, Task
 from dcpflow.tasks.evaluator import Answer, Evaluator, Request
@@ -32,8 +33,8 @@ def constant(task: Task, presentation: dict[str, Any]) -> Policy:
     return lambda _: reply
 
 
-def measured(evaluator: Evaluator) -> Policy:
-    """What the evaluator child answers."""
+def measured(evaluator: Evaluator | AuditorsEvaluator) -> Policy:
+    """What the evaluator answers: a child, or the auditor's."""
 
     def ask(candidate: str) -> dict[str, Any]:
         reply: dict[str, Any] = evaluator.ask({"candidate": candidate})

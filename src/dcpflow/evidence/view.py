@@ -266,7 +266,7 @@ def load(
     Args:
         layout: where things lie.
         receipt_paths: every receipt.
-        score_paths: the score file of each phase.
+        score_paths: the score file of each phase; none before anything is scored.
         checkpoint: body and digest of the checkpoint, or None without Gate 3.
         web: the file that names the Web packet, or None where the Web is not offered.
         strata: the files of each stratum, by name.
@@ -369,7 +369,8 @@ def _load(
         for phase in plan.phases(design)
         if phase in score_paths
     }
-    _check_scores(registered, episodes, phases, score_paths)
+    if score_paths:
+        _check_scores(registered, episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
     return AuditView(
         registered=registered,

@@ -414,7 +414,7 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
         for problem in _unsafe_integers(key, value_at(config, key)):
             yield problem, (key,)
     for problem in _path_problems(config.execution):
-        yield problem, ("execution.results", "execution.nonce_file", "execution.registry")
+        yield problem, ("execution.results", "execution.nonce_file", "execution.registry", "execution.offer")
 
 
 def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Finding]:
@@ -715,3 +715,6 @@ def _path_problems(execution: Execution) -> Iterator[Problem]:
     elif PurePosixPath(execution.registry).is_relative_to(results):
         fault = f"must lie outside of execution.results, {execution.results}, since it has to outlive that folder"
         yield Problem("execution.registry", _shown(execution.registry), fault, 'the default is "registry"')
+    elif execution.offer is not None and PurePosixPath(execution.offer).is_relative_to(results):
+        fault = f"must lie outside of execution.results, {execution.results}, into which a run writes"
+        yield Problem("execution.offer", _shown(execution.offer), fault, "move it")

@@ -714,6 +714,13 @@ class Execution(Section):
         pattern=ONE_LINE,
         description="File with the secret from which all hidden values and draws come; see `config/nonces`.",
     )
+    offer: str | None = Field(
+        None,
+        pattern=ONE_LINE,
+        description="Folder with what an auditor who holds the secret has offered (`dcpflow seal`); a run then takes "
+        "the draws from there instead of `nonce_file` and ends when every record is committed. `null` if the secret is "
+        "here.",
+    )
     public_randomness: str | None = Field(
         None,
         pattern=ONE_LINE,

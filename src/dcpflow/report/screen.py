@@ -50,9 +50,11 @@ def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
     lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence")]
     lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
+    # among the first lines: what the statuses are worth depends on who has audited
+    lines += [_roles(decision)]
     lines += [""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
-    lines += [_scope(decision), _roles(decision), *_web(decision.get("web"))]
+    lines += [_scope(decision), *_web(decision.get("web"))]
     lines += [*_retrospective(decision.get("retrospective")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]

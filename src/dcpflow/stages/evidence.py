@@ -56,7 +56,7 @@ def _of_contract(
     for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)
     seal = seen.registered.parts["task"]["seal"]
-    sealed = commitments(job.bench.task, job.draws.nonce, public.read(job.layout, seal["public"]))
+    sealed = commitments(job.bench.task, job.nonce, public.read(job.layout, seal["public"]))
     of_audit = AuditFacts(
         commitments={name: value == seal.get(name) for name, value in sealed.items()},
         scoring_order={phase: _drawn_order(job.draws, phase, seen) for phase in seen.scores},

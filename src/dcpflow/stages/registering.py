@@ -7,7 +7,8 @@ from typing import Any
 
 from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
-from dcpflow.records import canonical, history, registration, stagefile
+from dcpflow.errors import UsageError
+from dcpflow.records import canonical, history, offer, registration, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.registration import Registered
@@ -15,6 +16,8 @@ from dcpflow.stages import registry
 from dcpflow.stages.claimed import read_artifact
 from dcpflow.stages.seal import SEAL_SCHEMA
 from dcpflow.tasks import task_sources
+
+SHOWN = 3
 
 
 def freeze_contract(results: Path, config: dict[str, dict[str, Any]], artifact_file: Path | None = None) -> None:
@@ -73,6 +76,7 @@ def register(
     thresholds: dict[str, Any],
     strata: dict[str, dict[str, Any]],
     noted_in: str = registry.OFF,
+    offered: Path | None = None,
 ) -> None:
     """Complete the registration, whose slot is reserved first; where it differs from the last one, history and registry
     get an amendment.
@@ -83,12 +87,28 @@ def register(
         thresholds: likewise.
         strata: of each stratum what is registered of it, and its agent's sources.
         noted_in: the registry's folder or address.
+        offered: the folder of an auditor's offer, which is for one registration alone; None where there is none.
+
+    Raises:
+        UsageError: the auditor has sealed for another registration.
     """
     layout = Layout(results)
     contract = registration.read_contract(layout.registration)
     parts = plan_parts(contract.parts, design, thresholds, strata)
     whole = {**contract.parts, **parts}
+    if offered is not None:
+        _require_sealed_for(whole, offered)
     about_to_be = Registered(registration.registration_digest(whole), contract.digest, whole)
     registry.reserve(layout, about_to_be, noted_in)
     registered = registration.write_registration(layout.registration, parts)
     history.append(layout, registered)
+
+
+def _require_sealed_for(parts: dict[str, dict[str, Any]], offered: Path) -> None:
+    changes = list(history.changes(offer.read(offered).parts, parts))
+    if changes:
+        told = "; ".join(f"{one['key']}: {one['new']!r:.60}, sealed {one['old']!r:.60}" for one in changes[:SHOWN])
+        raise UsageError(
+            f"the auditor has sealed for another registration than the configured one: {told}",
+            "Use the auditor's configuration and version of dcpflow, or give the auditor yours: dcpflow seal",
+        )

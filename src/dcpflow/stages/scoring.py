@@ -42,7 +42,11 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path, wo
         output: the score file.
         workers: how many artifacts are scored at a time.
     """
-    records = resolved(job, receipts)
+    score_records(job, phase, resolved(job, receipts), output, workers)
+
+
+def score_records(job: Job, phase: str, records: Sequence[EpisodeRecord], output: Path, workers: int = 1) -> None:
+    """The same of given records: stage by stage in the order of the phase, slot by slot, arm by arm."""
     rows = scored(job, phase, records, _opened(job), workers)
     inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
     scores.write(output, job.contract.digest, inputs, rows)
@@ -87,7 +91,7 @@ def score_artifacts(
     task = job.task
     # one scorer for all: a stratum's limits are its episodes' alone
     limits = job.main.contract.config("limits")
-    opened = material or to_score_with(task, job.draws.nonce)
+    opened = material or to_score_with(task, job.nonce)
     sealed = opened["units"]
     hidden = {name: _hidden(task, job, name) for name in {artifact.instance for artifact in artifacts}}
     hidden[plan.MAIN] = opened["hidden"]
@@ -153,7 +157,7 @@ def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> It
         presentation = task.presentation(bytes.fromhex(seed))
         own = {"baseline": task.baseline(presentation)}
         if instance != plan.MAIN:
-            own["known_solution"] = task.known_solution(presentation, hidden_of(task, job.draws.nonce, instance))
+            own["known_solution"] = task.known_solution(presentation, hidden_of(task, job.nonce, instance))
         for role, text in own.items():
             data = text.encode()
             artifact = Artifact(canonical.digest(data), data, seed, instance)
@@ -162,7 +166,7 @@ def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> It
 
 def _hidden(task: Task, job: Job, instance: str) -> dict[str, Any]:
     """The hidden state of an instance of its own, from the nonce."""
-    return hidden_of(task, job.draws.nonce, instance)
+    return hidden_of(task, job.nonce, instance)
 
 
 def _opened(job: Job) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
 from dcpflow.errors import StorageError, storage_error
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, files, plan, receipts, snapshot, sources
+from dcpflow.records import canonical, files, offer, plan, receipts, snapshot, sources
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
@@ -78,6 +78,27 @@ class Workflow:
     def registry_files(self) -> list[str]:
         """What is kept of the registry beside the registration; nothing where none is kept."""
         return [] if self.registry == registry.OFF else [str(snapshot.path(Layout(Path(self.results)).registration))]
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether an auditor holds what is sealed, so that the run ends when all is committed."""
+        return self.config.execution.offer is not None
+
+    @property
+    def secret(self) -> str:
+        """The file that draws come from: the nonce, or an auditor's offer."""
+        execution = self.config.execution
+        return execution.nonce_file if execution.offer is None else str(PurePosixPath(execution.offer, offer.FILE))
+
+    @property
+    def hidden(self) -> str:
+        """The file that truthful feedback rests on: the hidden state, or an auditor's offer."""
+        return self.secret if self.is_offered else str(Layout(Path(self.results)).hidden / f"{plan.MAIN}.json")
+
+    @property
+    def sealed(self) -> str:
+        """The file of the sealed units, which only the side that holds the nonce has."""
+        return str(Layout(Path(self.results)).sealed / f"{plan.MAIN}.json")
 
     @property
     def logs(self) -> str:
@@ -302,8 +323,11 @@ class Workflow:
     def job_arguments(self) -> list[str]:
         """What each job is told besides its own task."""
         execution = self.config.execution
-        arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
-        if execution.public_randomness:
+        if execution.offer:
+            arguments = ["--results", execution.results, "--offer", execution.offer]
+        else:
+            arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
+        if execution.public_randomness and not execution.offer:
             arguments += ["--public-randomness", execution.public_randomness]
         if self.data_file:
             arguments += ["--data-file", str(self.data_file)]

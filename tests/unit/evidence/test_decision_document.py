@@ -287,6 +287,13 @@ def test_the_screen_says_the_statuses_first_and_the_checks_that_did_not_pass(con
     assert any("hits 0 of 96 independent challengers" in line for line in lines)
 
 
+def test_who_has_audited_stands_in_the_first_lines(convincing: Case) -> None:
+    found = _complete(document(convincing))
+    assert screen.render(found).splitlines()[2].startswith("audit     self-audited by")
+    found["roles"] = {**found["roles"], "self_audited": False, "auditor": "somebody else"}
+    assert screen.render(found).splitlines()[2].startswith("audit     audited by somebody else")
+
+
 def test_the_screen_neutralises_what_could_steer_a_terminal(convincing: Case) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\r\n\x00\x9b31m\u202egnorw\u2066 \u200b"
     found = _complete(document(convincing))

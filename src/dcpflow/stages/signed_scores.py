@@ -1,0 +1,34 @@
+"""The auditor's signature of the scores, in files: the key that makes it, and that it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpflow.authority import scores
+from dcpflow.authority.keys import PublicKey, Signer
+from dcpflow.errors import EvidenceError
+from dcpflow.records import files
+
+
+def signer(path: Path) -> Signer:
+    """The private key of a file.
+
+    Raises:
+        UsageError: it cannot be read, others can read it, or it is no Ed25519 key.
+    """
+    return Signer.read(path)
+
+
+def require_signed(results: Path, key_file: Path) -> str:
+    """The id of a public key that has signed the scores of a verified results folder.
+
+    Raises:
+        UsageError: the file holds no key.
+        EvidenceError: there is no signature, it is of other scores, or it is another key's.
+    """
+    key, path = PublicKey.read(key_file), results / scores.FILE
+    data = files.read(path, "the auditor's signature of the scores", "The auditor signs with: dcpflow score-for --key")
+    decision = files.read(results / "decision.json", "the decision")
+    if not scores.signers(data, str(path), decision, [key]):
+        raise EvidenceError(f"{path} is not signed by the key in {key_file} ({key.id})")
+    return key.id

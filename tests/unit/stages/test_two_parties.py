@@ -1,0 +1,482 @@
+"""An auditor who holds what is sealed, and a claimant who runs without it: the same audit, to the byte."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Audit
+from dcpflow.authority.keys import PublicKey, Signer
+from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.evidence import folder as evidence
+from dcpflow.records import asked, canonical, offer, plan, receipts, stagefile
+from dcpflow.records.draws import Draws, Nonce, Offered
+from dcpflow.records.episodes import EpisodeKey
+from dcpflow.records.layout import Layout
+from dcpflow.records.objects import ObjectStore
+from dcpflow.stages import episodes, offering, registering
+from dcpflow.stages.laboratory import Job
+from dcpflow.stages.scoring_for import score_for
+from dcpflow.stages.serving import Desk, Refused, serve
+from dcpflow.stages.signed_scores import require_signed
+
+TARGET, BRANCH = EpisodeKey("target", 1, "target"), EpisodeKey("pairs", 1, "truthful")
+
+
+@dataclass(frozen=True)
+class Claimant(Audit):
+    """The claimant's side of an audit: it never has the nonce, whose file is given for the auditor's side alone."""
+
+    offer: Path = Path()
+
+    @property
+    def job(self) -> Job:
+        return Job(self.results, None, "", offer=self.offer)
+
+    def accept(self) -> None:
+        offering.accept(self.results, self.offer, self.section("task"), None)
+        self.freeze_contract()
+        strata = json.loads(self.workflow.registered_strata)
+        design, thresholds = self.section("design"), self.section("thresholds")
+        registering.register(self.results, design, thresholds, strata, self.offer)
+
+    def commit(self) -> None:
+        """All that the claimant's side does."""
+        self.accept()
+        self.run("target")
+        self.freeze_packet()
+        self.select_checkpoint()
+        job = self.job
+        for stage in self.workflow.stages[1:]:
+            self.run(stage, job)
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Both sides, each with its folders."""
+
+    claimant: Claimant
+    sealed: Path
+
+    def score(self, results: Path, theirs: Path | None = None, signer: Signer | None = None) -> bytes:
+        score_for(theirs or self.claimant.results, self.sealed, results, signer)
+        return (results / "decision.json").read_bytes()
+
+
+def parties(audit: Audit, folder: Path) -> Parties:
+    """The auditor's side has sealed; nothing has run."""
+    sealed, given = folder / "sealed", folder / "offer"
+    offering.seal_and_offer(audit.workflow, sealed, given, audit.nonce_file)
+    claimant = Claimant(folder / "results", audit.nonce_file, audit.settings, given)
+    return Parties(claimant, sealed)
+
+
+@contextmanager
+def served(sealed: Path, given: Path) -> Iterator[None]:
+    """While the auditor's evaluator answers, in a process of its own."""
+    command = [sys.executable, "-m", "dcpflow", "serve-experiments", str(sealed), str(given)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert "answering experiments" in process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def committed(finished_audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Parties:
+    """The finished audit once more by two sides, up to the last commit. Do not alter it."""
+    both = parties(finished_audit, tmp_path_factory.mktemp("parties"))
+    with served(both.sealed, both.claimant.offer):
+        both.claimant.commit()
+    return both
+
+
+@pytest.fixture
+def theirs(committed: Parties, tmp_path: Path) -> Path:
+    """A copy of what the claimant has committed, to alter."""
+    return Path(shutil.copytree(committed.claimant.results, tmp_path / "theirs"))
+
+
+def test_two_sides_come_to_the_decision_that_one_side_comes_to(
+    committed: Parties, finished_audit: Audit, tmp_path: Path
+) -> None:
+    assert committed.score(tmp_path / "audited") == (finished_audit.results / "decision.json").read_bytes()
+    decided = evidence.verify(Layout(tmp_path / "audited"))
+    assert len(decided.evidence.view.episodes) > 30
+    assert {path.name for path in (tmp_path / "audited/revealed").iterdir()} == {
+        "nonce.json",
+        "hidden.json",
+        "sealed.json",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["audited"]
+
+
+def test_nothing_on_the_claimant_s_side_holds_what_is_sealed(committed: Parties) -> None:
+    nonce = Nonce.read(committed.sealed / offering.NONCE)
+    secrets = [nonce.secret, *(nonce.derive(*path) for path in (("hidden", plan.MAIN), ("sealed",)))]
+    secrets += [nonce.derive("commitment", label) for label in ("nonce", "hidden", "sealed")]
+    told = b"".join(
+        path.read_bytes()
+        for folder in (committed.claimant.results, committed.claimant.offer)
+        for path in folder.rglob("*")
+        if path.is_file()
+    )
+    assert not [secret for secret in secrets if secret in told or secret.hex().encode() in told]
+    hidden = json.loads((Layout(committed.sealed).hidden / "main.json").read_bytes())["body"]
+    assert json.dumps(hidden["hot"], separators=(",", ":")).encode() not in told
+    assert not list((committed.claimant.results / "private").rglob("*"))
+    assert committed.sealed.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_offer_gives_the_draws_of_registered_slots_and_nothing_else(committed: Parties) -> None:
+    found = offer.read(committed.claimant.offer)
+    whole = Draws(Nonce.read(committed.sealed / offering.NONCE), found.contract)
+    ours = found.draws(found.contract)
+    assert plan.draw(ours, "challengers", 6) == plan.draw(whole, "challengers", 6)
+    assert plan.canary_text(ours, "controls", 4) == plan.canary_text(whole, "controls", 4)
+    for draw in (
+        lambda: plan.draw(ours, "challengers", 7),
+        lambda: ours.order(3, "scores pairs", "scoring order"),
+        lambda: ours.nonce.derive("hidden", plan.MAIN),
+        lambda: ours.nonce.derive("sealed"),
+        lambda: ours.nonce.commit("nonce", b""),
+        lambda: plan.draw(found.draws("sha256:" + "0" * 64), "challengers", 1),
+    ):
+        with pytest.raises(UsageError, match="has not offered"):
+            draw()
+
+
+def test_every_experiment_that_was_answered_stands_in_the_auditor_s_list(committed: Parties) -> None:
+    answered = asked.everything(committed.sealed / offering.ASKED)
+    assert {key.arm for key in answered} == {"target", "truthful"}
+    records = {episode.key: episode.record for episode in _committed(committed).episodes}
+    assert {key: len(told) for key, told in answered.items()} == {
+        key: record.usage["experiments"] for key, record in records.items() if key.arm in {"target", "truthful"}
+    }
+
+
+def _committed(both: Parties) -> Any:
+    layout = Layout(both.claimant.results)
+    return evidence.load_view(layout, evidence.receipts(layout), {}, whole=False)
+
+
+def test_an_experiment_that_no_record_tells_of_is_found_before_anything_is_scored(
+    committed: Parties, tmp_path: Path
+) -> None:
+    """A target run that was thrown away, or asking in the name of a branch."""
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    with asked.of_episode(sealed / offering.ASKED, BRANCH) as before:
+        before.add("another candidate", {"result": {}})
+    with pytest.raises(
+        EvidenceError, match=r"no committed record tells of: 1 of pairs slot 1 \(truthful\).*Nothing was revealed"
+    ):
+        replace(committed, sealed=sealed).score(tmp_path / "audited")
+    assert not (tmp_path / "audited").exists()
+
+
+@pytest.mark.parametrize(
+    ("alter", "words"),
+    [
+        (
+            lambda theirs: shutil.rmtree(theirs / "challengers"),
+            r"challengers slot 1 \(withheld\) has no committed record, nor have 5",
+        ),
+        (lambda theirs: shutil.rmtree(theirs / "history"), "is not what the auditor has sealed: registered nothing"),
+        (lambda theirs: _link(next(theirs.glob("store/*/target/00001/target/1/record.json"))), "is a link"),
+        (lambda theirs: next(theirs.glob("objects/*/*")).write_bytes(b"x"), "was altered"),
+        (lambda theirs: _rewrite(theirs, draw={"presentation": "0"}), "was drawn with another nonce"),
+        (lambda theirs: _rewrite(theirs, candidates=[ObjectStore(theirs / "objects").put(b"\xff")]), "no run writes"),
+        (lambda theirs: _receipt(theirs, [{"stage": "x", "slot": 1, "arm": "x", "attempt": 1}]), "no run writes"),
+    ],
+)
+def test_what_a_claimant_hands_over_altered_is_refused_and_reveals_nothing(
+    alter: Callable[[Path], object], words: str, committed: Parties, theirs: Path, tmp_path: Path
+) -> None:
+    for path in theirs.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    alter(theirs)
+    with pytest.raises(EvidenceError, match=words):
+        committed.score(tmp_path / "audited", theirs)
+    assert {path.name for path in tmp_path.iterdir()} <= {"theirs", "secret"}
+
+
+def _rewrite(theirs: Path, **fields: Any) -> None:
+    """Another record of the first challenger, with a receipt that names it."""
+    path = next(theirs.glob("store/*/challengers/00001/withheld/1/record.json"))
+    data = canonical.encode(json.loads(path.read_bytes()) | fields)
+    path.write_bytes(data)
+    (receipt,) = theirs.glob("challengers/*/b*.json")
+    first, *others = json.loads(receipt.read_bytes())["body"]["episodes"]
+    _receipt(theirs, [first | {"record": canonical.digest(data)}, *others])
+
+
+def _receipt(theirs: Path, lines: list[dict[str, Any]]) -> None:
+    (path,) = theirs.glob("challengers/*/b*.json")
+    body, _ = stagefile.read(path, receipts.SCHEMA, "the receipt")
+    stagefile.write(path, receipts.SCHEMA, body | {"episodes": lines})
+
+
+def _link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def test_a_claimant_s_own_scores_are_not_taken(
+    committed: Parties, theirs: Path, finished_audit: Audit, tmp_path: Path
+) -> None:
+    for name in ("scores", "evidence", "replay"):
+        shutil.copytree(finished_audit.results / name, theirs / name)
+    (theirs / "scores/target.json").write_text("{}")
+    (theirs / "decision.json").write_text("{}")
+    decision = committed.score(tmp_path / "audited", theirs)
+    assert decision == (finished_audit.results / "decision.json").read_bytes()
+
+
+def test_scores_are_signed_and_the_signature_is_of_these_scores(committed: Parties, tmp_path: Path) -> None:
+    signer = Signer.new(tmp_path / "auditor")
+    Signer.new(tmp_path / "another")
+    committed.score(tmp_path / "audited", signer=signer)
+    assert require_signed(tmp_path / "audited", tmp_path / "auditor.pub") == signer.public.id
+    with pytest.raises(EvidenceError, match="is not signed by the key"):
+        require_signed(tmp_path / "audited", tmp_path / "another.pub")
+    path = tmp_path / "audited/decision.json"
+    path.write_bytes(path.read_bytes().replace(b'"target_runs_started":1', b'"target_runs_started":2'))
+    with pytest.raises(EvidenceError, match="signs other scores"):
+        require_signed(tmp_path / "audited", tmp_path / "auditor.pub")
+    assert PublicKey.read(tmp_path / "auditor.pub") == signer.public
+
+
+def test_a_stratum_that_is_added_later_is_offered_run_and_scored_too(
+    committed: Parties, stratified_audit: Audit, tmp_path: Path
+) -> None:
+    unrevealed = shutil.ignore_patterns(offering.REVEALED)
+    sealed, given = tmp_path / "sealed", tmp_path / "offer"
+    shutil.copytree(committed.sealed, sealed, ignore=unrevealed)
+    shutil.copytree(committed.claimant.results, tmp_path / "results")
+    offering.seal_and_offer(stratified_audit.workflow, sealed, given)
+    claimant = Claimant(tmp_path / "results", stratified_audit.nonce_file, stratified_audit.settings, given)
+    claimant.accept()
+    for name, stratum in claimant.workflow.strata.items():
+        for path in map(Path, stratum.receipts("challengers")):
+            first, last = (find(path.stem.removeprefix("b")) for find in (stratum.first, stratum.last))
+            episodes.run_slots(claimant.job, "challengers", first, last, path, name)
+    decision = json.loads(Parties(claimant, sealed).score(tmp_path / "audited"))
+    expected = json.loads((stratified_audit.results / "decision.json").read_bytes())
+    assert decision["strata"] == expected["strata"]
+    assert decision["gate2"] == expected["gate2"]
+    assert [one["changes"] for one in decision["registration"]["amendments"]] == [
+        one["changes"] for one in expected["registration"]["amendments"]
+    ]
+    assert evidence.verify(Layout(tmp_path / "audited"))
+
+
+# --- the desk at which experiments are answered ------------------------------------------------------------
+
+
+@pytest.fixture
+def desk(committed: Parties, tmp_path: Path) -> Callable[[EpisodeKey], Desk]:
+    """Opens the desk of an episode, over a list of its own in which nothing was asked."""
+    ignored = shutil.ignore_patterns(offering.ASKED)
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed", ignore=ignored))
+    return lambda key: Desk(offering.job_of(sealed, None), key)
+
+
+def test_an_episode_has_as_many_answers_as_experiments_are_registered(
+    desk: Callable[[EpisodeKey], Desk], committed: Parties
+) -> None:
+    limit = committed.claimant.section("limits")["experiments"]
+    with desk(TARGET) as open_desk:
+        first = open_desk.ask(TARGET, "candidate 0")
+        assert "invalid" in first
+        for number in range(1, limit):
+            open_desk.ask(TARGET, f"candidate {number}")
+        with pytest.raises(Refused, match=rf"all {limit} experiments of {re.escape(str(TARGET))} were answered"):
+            open_desk.ask(TARGET, "one more")
+    with desk(TARGET) as again:
+        assert again.ask(TARGET, "candidate 0") == first
+
+
+def test_the_target_is_closed_once_a_branch_has_experimented(desk: Callable[[EpisodeKey], Desk]) -> None:
+    with desk(TARGET) as target, desk(BRANCH) as branch:
+        told = target.ask(TARGET, "before")
+        branch.ask(BRANCH, "meanwhile")
+        with pytest.raises(Refused, match=rf"{re.escape(str(TARGET))} is closed"):
+            target.ask(TARGET, "after")
+        assert target.ask(TARGET, "before") == told
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        EpisodeKey("challengers", 1, "withheld"),
+        EpisodeKey("pairs", 1, "neutral"),
+        EpisodeKey("pairs", 4, "truthful"),
+        EpisodeKey("pairs", 0, "truthful"),
+        EpisodeKey("controls", 1, "control"),
+        EpisodeKey("../../x", 1, "truthful"),
+        EpisodeKey("target", 1, "truthful"),
+    ],
+)
+def test_no_other_episode_is_answered(key: EpisodeKey, desk: Callable[[EpisodeKey], Desk]) -> None:
+    with pytest.raises(Refused, match="is the auditor's to answer"):
+        desk(key)
+
+
+def test_whatever_is_sent_to_the_socket_is_refused_and_the_next_is_answered(committed: Parties, tmp_path: Path) -> None:
+    unrevealed = shutil.ignore_patterns(offering.REVEALED)
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed", ignore=unrevealed))
+    episode = [TARGET.stage, TARGET.slot, TARGET.arm]
+    known = asked.everything(sealed / offering.ASKED)[TARGET][0]
+    asked_before = json.dumps({"episode": episode, "candidate": known})
+    sent = [
+        "{",
+        "[]",
+        "null",
+        "\\ud800",
+        "[" * 5_000,
+        json.dumps({"episode": ["target", True, "target"], "candidate": "x"}),
+        json.dumps({"episode": episode, "candidate": "\ud800"}),
+        json.dumps({"episode": ["pairs", 1, "neutral"], "candidate": "x"}),
+        asked_before,
+        json.dumps({"episode": ["pairs", 1, "truthful"], "candidate": "x"}),
+    ]
+    with served(sealed, committed.claimant.offer), socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(committed.claimant.offer / offer.SOCKET))
+        with line.makefile("rwb") as file:
+            answers = []
+            for text in sent:
+                file.write(text.encode() + b"\n")
+                file.flush()
+                answers.append(json.loads(file.readline()))
+        # a line that is longer than any experiment ends the connection
+        with contextlib.suppress(OSError):
+            line.sendall(b"x" * 1_000_000)
+            assert line.recv(1) == b""
+    assert [set(answer) for answer in answers] == [{"refused"}] * 8 + [{"result"}, {"refused"}]
+    assert f"this connection is of {TARGET}" in answers[-1]["refused"]
+
+
+def test_where_nobody_serves_the_run_stops_before_the_agent_is_started(
+    finished_audit: Audit, committed: Parties, tmp_path: Path
+) -> None:
+    claimant = replace(committed.claimant, results=tmp_path / "results")
+    claimant.accept()
+    with pytest.raises(UsageError, match=r"the auditor's evaluator does not answer at .*serve-experiments"):
+        claimant.run("target")
+    assert not list(tmp_path.glob("results/store/**/record.json"))
+
+
+# --- sealing -----------------------------------------------------------------------------------------------
+
+
+def test_a_registration_that_was_not_sealed_is_refused_and_named(committed: Parties, tmp_path: Path) -> None:
+    other = replace(committed.claimant, results=tmp_path / "results")
+    other = replace(other, settings=other.settings | {"limits": other.settings["limits"] | {"experiments": 5}})
+    with pytest.raises(
+        UsageError, match=r"another registration than the configured one: limits\.experiments: 5, sealed 4"
+    ):
+        other.accept()
+
+
+def test_another_task_than_the_sealed_one_is_refused(committed: Parties, tmp_path: Path) -> None:
+    task = committed.claimant.section("task") | {"settings": {"rows": 9_072}}
+    with pytest.raises(UsageError, match="is not the one that the auditor has sealed: other public"):
+        offering.accept(tmp_path / "results", committed.claimant.offer, task, None)
+
+
+def test_other_records_are_not_scored_after_the_first_were(committed: Parties, theirs: Path, tmp_path: Path) -> None:
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    (sealed / offering.REVEALED).unlink(missing_ok=True)
+    both = replace(committed, sealed=sealed)
+    assert both.score(tmp_path / "first") == both.score(tmp_path / "again")
+    path = next(theirs.glob("store/*/challengers/00001/withheld/1/record.json"))
+    path.chmod(0o644)
+    for receipt in theirs.glob("challengers/*/b*.json"):
+        receipt.chmod(0o644)
+    _rewrite(theirs, reason="another reason")
+    with pytest.raises(EvidenceError, match="was scored for before, and other records were handed over then"):
+        both.score(tmp_path / "second", theirs)
+    assert not (tmp_path / "second").exists()
+
+
+def test_what_was_revealed_seals_and_answers_nothing_more(
+    committed: Parties, finished_audit: Audit, tmp_path: Path
+) -> None:
+    sealed = Path(shutil.copytree(committed.sealed, tmp_path / "sealed"))
+    replace(committed, sealed=sealed).score(tmp_path / "audited")
+    with pytest.raises(UsageError, match="was revealed with its scores"):
+        offering.seal_and_offer(finished_audit.workflow, sealed, tmp_path / "offer")
+    with pytest.raises(UsageError, match="was revealed with its scores"):
+        serve(sealed, committed.claimant.offer, lambda: None)
+
+
+def test_sealing_again_amends_what_has_begun_and_replaces_what_has_not(finished_audit: Audit, tmp_path: Path) -> None:
+    both = parties(finished_audit, tmp_path)
+    more = finished_audit.with_settings(design={"challengers": 8})
+    again = parties(more, tmp_path)
+    assert len(list((both.sealed / "history").iterdir())) == 1
+    found = offer.read(again.claimant.offer)
+    assert plan.draw(found.draws(found.contract), "challengers", 8)
+    with asked.of_episode(both.sealed / offering.ASKED, TARGET) as before:
+        before.add("x", {"result": {}})
+    parties(finished_audit, tmp_path)
+    assert len(list((both.sealed / "history").iterdir())) == 2
+    budget = finished_audit.with_settings(limits={"experiments": 5})
+    with pytest.raises(UsageError, match=r"is sealed for another contract: limits\.experiments"):
+        parties(budget, tmp_path)
+
+
+def test_looks_are_refused_since_they_start_on_scores(finished_audit: Audit, tmp_path: Path) -> None:
+    looked = finished_audit.with_settings(design={"gate2_looks": [3, 6]})
+    with pytest.raises(UsageError, match="later looks start on the scores of earlier ones"):
+        parties(looked, tmp_path)
+    assert not (tmp_path / "sealed").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"values": {"x": "y"}, "parts": {}, "public_randomness": ""},
+        {"values": [], "parts": {}, "public_randomness": ""},
+        {"values": {}, "parts": [], "public_randomness": ""},
+    ],
+)
+def test_an_offer_of_another_form_is_told_in_a_line(body: dict[str, Any], tmp_path: Path) -> None:
+    stagefile.write(tmp_path / offer.FILE, offer.SCHEMA, body)
+    with pytest.raises(UsageError, match="is not whole"):
+        offer.read(tmp_path)
+
+
+def test_values_of_a_nonce_are_what_the_nonce_gives() -> None:
+    nonce = Nonce(bytes(32), "")
+    told = Offered({'["nonce","hidden","x"]': nonce.derive("hidden", "x").hex()})
+    assert told.derive("hidden", "x") == nonce.derive("hidden", "x")
+
+
+def test_what_a_stopped_machine_has_left_of_a_line_was_told_to_nobody(tmp_path: Path) -> None:
+    with asked.of_episode(tmp_path, TARGET) as before:
+        before.add("one", {"result": {"a": "1"}})
+        before.add("two", {"invalid": "why"})
+    (path,) = tmp_path.rglob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-3])
+    with asked.of_episode(tmp_path, TARGET) as before:
+        assert before.told == {"one": {"result": {"a": "1"}}}
+        before.add("three", {"died": "late"})
+    assert asked.everything(tmp_path) == {TARGET: ["one", "three"]}
