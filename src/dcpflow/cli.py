@@ -202,6 +202,9 @@ def _add_parties(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     command.add_argument("--sealed", type=Path, required=True, metavar="SEALED")
     command.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the results folder to make")
     command.add_argument("--key", type=Path, help="your private key, to sign the scores with")
+    command.add_argument(
+        "--registry", default="none", metavar="DIR_OR_URL", help="where the decision is noted; by default nowhere"
+    )
     command.add_argument("--data-file", type=Path, help="the task's data set; by default the downloaded one")
     command.set_defaults(run=_score_for)
 
@@ -858,12 +861,14 @@ def _serve_experiments(options: argparse.Namespace) -> int | None:
 
 
 def _score_for(options: argparse.Namespace) -> int | None:
-    from dcpflow.stages import signed_scores  # noqa: PLC0415
+    from dcpflow.records.layout import Layout  # noqa: PLC0415
+    from dcpflow.stages import private_keys, registry  # noqa: PLC0415
     from dcpflow.stages.scoring_for import score_for  # noqa: PLC0415
 
     try:
-        signer = signed_scores.signer(options.key) if options.key else None
+        signer = private_keys.read_key(options.key, options.theirs) if options.key else None
         made = score_for(options.theirs, options.sealed, options.to, signer, options.data_file, os.cpu_count() or 1)
+        registry.note_decision(Layout(options.to), options.registry)
     except UsageError as error:
         return _bad_usage(error)
     print(

@@ -160,6 +160,7 @@ class AuditView:
         """What was mixed into the draws; empty where nothing was."""
         return next((episode.record.draw["public_randomness"] for episode in self.episodes), "")
 
+    @property
     def parts(self) -> dict[str, AuditView]:
         """What decides nothing, strata and further neutral policies, by the stage that the tables give its rows."""
         strata = {plan.place(plan.CHALLENGERS, name): part for name, part in self.strata.items()}

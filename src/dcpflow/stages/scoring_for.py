@@ -32,8 +32,9 @@ from dcpflow.stages.scoring import score_records
 if TYPE_CHECKING:
     from dcpflow.authority.keys import Signer
 
-TAKEN: Final = ("registration", "target", "store", "objects", *(stage for stage in plan.STAGES if stage != "target"))
-"""Folders of a claimant's results that hold what was committed. Scores, tables and decisions are the auditor's own."""
+TAKEN: Final = ("registration", "registry", "store", "objects", *plan.STAGES)
+"""Folders of a claimant's results that hold what was committed, and what the run is called in registries. Scores,
+tables and decisions are the auditor's own."""
 OF_HISTORY: Final = ("entry.json", "when.json")
 SHOWN: Final = 3
 

@@ -1,22 +1,13 @@
-"""The auditor's signature of the scores, in files: the key that makes it, and that it is there."""
+"""That the auditor's signature of the scores is there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from dcpflow.authority import scores
-from dcpflow.authority.keys import PublicKey, Signer
+from dcpflow.authority.keys import PublicKey
 from dcpflow.errors import EvidenceError
 from dcpflow.records import files
-
-
-def signer(path: Path) -> Signer:
-    """The private key of a file.
-
-    Raises:
-        UsageError: it cannot be read, others can read it, or it is no Ed25519 key.
-    """
-    return Signer.read(path)
 
 
 def require_signed(results: Path, key_file: Path) -> str:

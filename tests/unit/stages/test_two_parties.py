@@ -51,7 +51,7 @@ class Claimant(Audit):
         self.freeze_contract()
         strata = json.loads(self.workflow.registered_strata)
         design, thresholds = self.section("design"), self.section("thresholds")
-        registering.register(self.results, design, thresholds, strata, self.offer)
+        registering.register(self.results, design, thresholds, strata, offered=self.offer)
 
     def commit(self) -> None:
         """All that the claimant's side does."""
