@@ -861,14 +861,15 @@ def _serve_experiments(options: argparse.Namespace) -> int | None:
 
 
 def _score_for(options: argparse.Namespace) -> int | None:
-    from dcpflow.records.layout import Layout  # noqa: PLC0415
-    from dcpflow.stages import private_keys, registry  # noqa: PLC0415
+    from dcpflow.stages import private_keys  # noqa: PLC0415
     from dcpflow.stages.scoring_for import score_for  # noqa: PLC0415
 
     try:
         signer = private_keys.read_key(options.key, options.theirs) if options.key else None
-        made = score_for(options.theirs, options.sealed, options.to, signer, options.data_file, os.cpu_count() or 1)
-        registry.note_decision(Layout(options.to), options.registry)
+        workers = os.cpu_count() or 1
+        made = score_for(
+            options.theirs, options.sealed, options.to, signer, options.data_file, workers, options.registry
+        )
     except UsageError as error:
         return _bad_usage(error)
     print(

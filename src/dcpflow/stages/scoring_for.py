@@ -21,6 +21,7 @@ from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.transcript import exchanges
+from dcpflow.stages import registry
 from dcpflow.stages.decide import decide
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.evidence import write_evidence
@@ -63,6 +64,7 @@ def score_for(
     signer: Signer | None = None,
     data_file: Path | None = None,
     workers: int = 1,
+    noted_in: str = registry.OFF,
 ) -> Scored:
     """Score what a claimant has committed, decide, and reveal nonce and sealed material: nothing is secret after that.
 
@@ -73,6 +75,7 @@ def score_for(
         signer: the auditor's key, for a signature over the scores; None for none.
         data_file: as for a job.
         workers: how many artifacts are scored at a time.
+        noted_in: folder or address of the registry that lists the decision.
 
     Raises:
         UsageError: the folders are missing, or the results are there already.
@@ -98,6 +101,7 @@ def score_for(
         raise kind(error.problem.replace(str(work), str(theirs)), "Nothing was revealed: ask the claimant") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
+    registry.note_decision(Layout(results), noted_in)
     return found
 
 

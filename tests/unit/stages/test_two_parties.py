@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import Audit
 
-from conftest import Audit
 from dcpflow.authority.keys import PublicKey, Signer
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import folder as evidence
