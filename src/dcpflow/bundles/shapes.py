@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.protocol.registration import MAX_INTEGER
-from dcpflow.records import canonical, plan
+from dcpflow.records import canonical, plan, scores
 from dcpflow.records.registration import CONTRACT_PARTS, PLAN_PARTS
 
 
@@ -90,6 +90,7 @@ SEAL: Final = _kind("a digest, or empty", lambda value: value == "" or canonical
 HEX: Final = _kind("64 hex digits", lambda value: canonical.is_digest(f"sha256:{value}"))
 OBJECT: Final = _kind("an object", lambda value: type(value) is dict)
 _LIST: Final = _kind("a list", lambda value: type(value) is list)
+UNITS: Final = _kind("a list of numbers from 0 to 1", lambda value: not scores.why_no_units(value))
 
 
 def word(*allowed: str) -> Shape:
@@ -234,7 +235,7 @@ SCORES: Final = record(
             instance=TEXT,
             validity=word("valid", "invalid"),
             reason=TEXT,
-            units=mapped(NUMBER),
+            units=UNITS,
             position=POSITION,
         )
     ),

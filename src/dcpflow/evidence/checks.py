@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol.faults import (
     CORE_ONLY,
     EVERY_HIT,
@@ -485,7 +485,7 @@ def null_task_sensitivity(context: Context) -> Finding:
     for stage, slot in sorted(slots):
         known = view.own_score("known_solution", stage, slot)
         base = view.own_score("baseline", stage, slot)
-        if known is None or base is None or mean_score(known) - context.reg.epsilon <= mean_score(base):
+        if known is None or base is None or known.mean - context.reg.epsilon <= base.mean:
             odd.append(f"{stage} slot {slot}")
     return *_verdict(
         odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"
@@ -612,4 +612,4 @@ def mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
     rows = [view.score_of(episode) for episode in episodes]
     if not rows:
         return None
-    return math.fsum(mean_score(row) if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)
+    return math.fsum(row.mean if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)

@@ -11,7 +11,7 @@ from dcpflow.evidence import checks, gates, looks, strata
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.strata import Stratum
-from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.evidence.view import AuditView
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
@@ -233,7 +233,7 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
     base = [row for row in outcome.view.scores["target"] if row.role == "baseline" and row.validity == "valid"]
     return {
         "x": _number(found.claimed_score) if found else None,
-        "baseline": mean_score(base[0]) if base else None,
+        "baseline": base[0].mean if base else None,
         "gain": _interval(found.gain if found else None),
         "delta_min": outcome.reg.delta_min,
         "units": _units(outcome.view),
@@ -243,9 +243,9 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
 def _gate2(outcome: Outcome) -> dict[str, Any]:
     found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
     claimed = view.score_of(view.target)
-    x = mean_score(claimed) if claimed and claimed.validity == "valid" else None
+    x = claimed.mean if claimed and claimed.validity == "valid" else None
     rows = [view.score_of(episode) for episode in view.of("challengers")]
-    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    scores = [row.mean for row in rows if row and row.validity == "valid"]
     statuses = [attempt.status for attempt in found.attempts] if found else []
     return {
         "epsilon": reg.epsilon,
@@ -329,14 +329,14 @@ def _hits(outcome: Outcome, arm: str) -> int:
     claimed = view.score_of(view.target)
     if claimed is None or claimed.validity != "valid":
         return 0
-    line = mean_score(claimed) - outcome.reg.epsilon
+    line = claimed.mean - outcome.reg.epsilon
     replaced = {e.record.replacement_of for e in view.of("pair_replacements")}
     rows = [
         view.score_of(e)
         for e in view.of("pairs", "pair_replacements")
         if e.record.arm == arm and f"{e.record.stage}/{e.record.slot}" not in replaced
     ]
-    return sum(row is not None and row.validity == "valid" and mean_score(row) >= line for row in rows)
+    return sum(row is not None and row.validity == "valid" and row.mean >= line for row in rows)
 
 
 def _neutral_bound(outcome: Outcome, hits: int) -> float | None:

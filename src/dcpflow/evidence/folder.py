@@ -24,7 +24,7 @@ from dcpflow.records.registration import Registered
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
-SCHEMA = "dcpflow.evidence/1"
+SCHEMA = "dcpflow.evidence/2"
 TABLES = ("episodes", "calls", "candidates", "scores", "controls", "pairs", "null_pairs")
 EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
 AGAIN = "Run snakemake again, which makes what a stopped run has left. If that stops here too:"

@@ -7,11 +7,11 @@ it stands for, made from the contract; where an episode was shown to be somethin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.rows import PAIR_ARMS, PAIR_STAGES
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
@@ -30,7 +30,7 @@ from dcpflow.protocol.model import (
 from dcpflow.protocol.registered import COMPUTED_FIELDS, to_registration
 from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.records import plan
-from dcpflow.records.canonical import digest_of
+from dcpflow.records.canonical import digest_of, digest_of_numbers
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -104,9 +104,8 @@ def _scored(view: AuditView, role: str, name: str) -> ScoredArtifact:
         return ScoredArtifact(name, (), ())
     row = rows[0]
     # an invalid artifact is worth nothing on any unit
-    units = row.units or dict.fromkeys(view.registered.parts["task"]["seal"]["units"], 0.0)
-    digest = _presented(row.artifact, seed)
-    return ScoredArtifact(name, tuple(units), tuple(units.values()), Validity(row.validity), digest)
+    found = row.units or (0.0,) * len(view.units)
+    return ScoredArtifact(name, view.units, found, Validity(row.validity), _presented(row.artifact, seed))
 
 
 def _presented(artifact: str, presentation: str) -> str:
@@ -170,7 +169,7 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
         result["validity"] = Validity(row.validity)
         result["artifact_digest"] = _presented(row.artifact, record.draw["presentation"])
         if row.validity == "valid":
-            result |= {"scores": tuple(row.units.values()), "unit_ids": tuple(row.units)}
+            result |= {"scores": row.units, "unit_ids": view.units}
     return result
 
 
@@ -240,7 +239,7 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         checkpoint_scope=view.checkpoint["scope"],
         checkpoint_digest=view.checkpoint["digest"],
         window_digest=digest_of(view.checkpoint["history"]),
-        pairs_digest=digest_of([asdict(pair) for pair in pairs]),
+        pairs_digest=_pairs_digest(pairs),
         paired_contract_digest=reg.paired_contract_digest,
         truthful_contract_digest=reg.truthful_contract_digest,
         neutral_contract_digest=reg.neutral_contract_digest,
@@ -298,18 +297,37 @@ def _branch(
     contract: str,
     utility: Callable[[Episode], float | None] | None = None,
 ) -> Branch:
-    record, row = episode.record, view.score_of(episode)
-    result = _result(view, episode)
+    record, result = episode.record, _result(view, episode)
     if utility is not None:
         # a null branch counts by its own instance's line, not by its distance to the claimed artifact
         result |= {"utility": utility(episode), "scores": None, "unit_ids": ()}
     return Branch(
         branch_id=f"{record.stage}/{record.slot}/{record.arm}",
-        result_digest=digest_of({"record": episode.digest, "score": asdict(row) if row else None}),
+        result_digest=_result_digest(view, episode),
         contract_digest=contract if facts[episode.digest]["hello_matches"] else FOREIGN,
         prestart_receipt=prestart(episode),
         **result,
     )
+
+
+def _result_digest(view: AuditView, episode: Episode) -> str:
+    """Of the record, which names the artifact, and of its scores."""
+    row = view.score_of(episode)
+    scored = (
+        {"artifact": row.artifact, "validity": row.validity, "units": digest_of_numbers(row.units)} if row else None
+    )
+    return digest_of({"record": episode.digest, "score": scored})
+
+
+def _pairs_digest(pairs: Sequence[FeedbackPair | NullPair]) -> str:
+    """Of pairs and branches by all that they say, where the digest of its result stands for what a branch scored."""
+    return digest_of([[_said(pair), [_said(branch) for branch in pair.branches]] for pair in pairs])
+
+
+def _said(row: FeedbackPair | NullPair | Branch) -> dict[str, Any]:
+    """The texts and numbers of a pair or a branch."""
+    found = {field.name: getattr(row, field.name) for field in fields(row)}
+    return {name: value for name, value in found.items() if not isinstance(value, tuple | Branch)}
 
 
 def _null(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> NullCalibration:
@@ -329,7 +347,7 @@ def _null(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         calibration_id=NULL_STUDY,
         # the neutral policy is code of the contract; it was built on no pairs at all
         development_digest=digest_of({"development pairs": []}),
-        confirmatory_digest=digest_of([asdict(pair) for pair in pairs]),
+        confirmatory_digest=_pairs_digest(pairs),
         task_profile=reg.task_profile,
         model_id=reg.model_id,
         interface_digest=reg.interface_digest,
@@ -361,7 +379,7 @@ def null_utility(view: AuditView, episode: Episode, reg: Registration, epsilon: 
     row = view.score_of(episode)
     if row is None or row.validity != "valid":
         return None
-    return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else mean_score(row)
+    return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else row.mean
 
 
 def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:
@@ -370,4 +388,4 @@ def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:
     known = view.own_score("known_solution", episode.record.stage, episode.record.slot)
     if row is None or row.validity != "valid" or known is None:
         return False
-    return mean_score(row) >= mean_score(known) - epsilon
+    return row.mean >= known.mean - epsilon

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -118,11 +118,25 @@ class AuditView:
             if row.role != "candidate" and row.validity == "valid"
         }
 
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in registered order."""
+        return self.registered.units
+
+    @cached_property
+    def _by_stage(self) -> dict[str, list[Episode]]:
+        found: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            found.setdefault(episode.record.stage, []).append(episode)
+        return found
+
     def of(self, *stages: str) -> list[Episode]:
-        """The episodes of some stages."""
+        """The episodes of some stages, in the order in which the audit has them."""
+        if len(stages) == 1:
+            return [*self._by_stage.get(stages[0], ())]
         return [episode for episode in self.episodes if episode.record.stage in stages]
 
-    @property
+    @cached_property
     def target(self) -> Episode:
         """The target run."""
         if self.claimed is not None:
@@ -188,12 +202,10 @@ class AuditView:
 
 def _best(rows: list[ScoreRow]) -> ScoreRow:
     valid = [row for row in rows if row.validity == "valid"]
-    return max(valid, key=mean_score) if valid else rows[-1]
+    return max(valid, key=_mean) if valid else rows[-1]
 
 
-def mean_score(row: ScoreRow) -> float:
-    """Mean over the row's sealed units."""
-    return math.fsum(row.units.values()) / len(row.units)
+_mean = attrgetter("mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +306,7 @@ def _load(
             remedy = store.run_again(record.key, record.attempt)
             objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
     phases = {
-        phase: scores.read(score_paths[phase], registered.contract)
+        phase: scores.read(score_paths[phase], registered.contract, registered.units)
         for phase in plan.phases(design)
         if phase in score_paths
     }

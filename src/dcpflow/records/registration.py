@@ -44,6 +44,11 @@ class Registered:
         return strata
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in the order in which every artifact's scores are listed."""
+        return tuple(self.parts["task"]["seal"]["units"])
+
+    @property
     def web(self) -> dict[str, Any] | None:
         """What was registered of the Web; None where it is not offered."""
         return self.config("information").get("web")

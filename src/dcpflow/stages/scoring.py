@@ -86,10 +86,11 @@ def scored(
         workers,
     )
     position = {index: place for place, index in enumerate(order)}
-    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+    units = job.contract.units
+    return [_row(item, answers[position[index]], position[index] + 1, units) for index, item in enumerate(wanted)]
 
 
-def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
+def _row(item: _Wanted, answer: Score, position: int, units: Sequence[str]) -> ScoreRow:
     return ScoreRow(
         role=item.role,
         stage=item.stage,
@@ -101,7 +102,7 @@ def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
         instance=item.artifact.instance,
         validity=answer.validity,
         reason=answer.reason,
-        units=answer.units,
+        units=tuple(answer.units[unit] for unit in units) if answer.validity == "valid" else (),
         position=position,
     )
 
