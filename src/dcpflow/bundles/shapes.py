@@ -90,7 +90,12 @@ SEAL: Final = _kind("a digest, or empty", lambda value: value == "" or canonical
 HEX: Final = _kind("64 hex digits", lambda value: canonical.is_digest(f"sha256:{value}"))
 OBJECT: Final = _kind("an object", lambda value: type(value) is dict)
 _LIST: Final = _kind("a list", lambda value: type(value) is list)
-UNITS: Final = _kind("a list of numbers from 0 to 1", lambda value: not scores.why_no_units(value))
+
+
+def units(value: Any) -> None:
+    """The scores of an artifact on the sealed units, each from 0 to 1."""
+    if wrong := scores.why_no_units(value):
+        raise Mismatch("type", wrong)
 
 
 def word(*allowed: str) -> Shape:
@@ -235,7 +240,7 @@ SCORES: Final = record(
             instance=TEXT,
             validity=word("valid", "invalid"),
             reason=TEXT,
-            units=UNITS,
+            units=units,
             position=POSITION,
         )
     ),
