@@ -57,7 +57,7 @@ def check_folder(root: Path) -> None:
     Raises:
         BundleError: it holds a link, a device or pipe, or something too large, deep or numerous.
     """
-    waiting, count = [(root, "")], 0
+    waiting, count = [(str(root), "")], 0
     while waiting:
         folder, name = waiting.pop()
         if name.count("/") >= MAX_LEVELS:
@@ -76,7 +76,7 @@ def check_folder(root: Path) -> None:
             if entry.is_symlink():
                 raise BundleError(below, "", "link", "is a link, which is not followed: put a copy in its place")
             if entry.is_dir(follow_symlinks=False):
-                waiting.append((Path(entry.path), below))
+                waiting.append((entry.path, below))
             elif not entry.is_file(follow_symlinks=False):
                 raise BundleError(below, "", "file", "is neither a file nor a folder")
             elif entry.stat(follow_symlinks=False).st_size > MAX_FILE_BYTES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -374,24 +374,34 @@ def same_web_packet(context: Context) -> Finding:
     view, episodes = context.view, context.view.episodes
     if not view.registered.web:
         return PASS, "the Web is no part of this audit", ()
-    packet = view.packet
-    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, view.target)]
+    packet, target = view.packet, view.target
+    digest, files = packet.digest, packet.files
+    odd = [
+        str(episode.key)
+        for episode in episodes
+        if not episode.record.packet == target.record.packet == digest
+        or not _sees_only(
+            episode, packet, {} if episode is target else files, None if episode is target else not_recorded()
+        )
+    ]
     count = sum(len(episode.fetches()) for episode in episodes if episode is not view.target)
     good = f"{len(packet.pages)} addresses that the target run saw, and {count} later fetches answered from them alone"
     return *_verdict(odd, good), episodes
 
 
-def _sees_only(episode: Episode, packet: Packet, target: Episode) -> bool:
+def _sees_only(episode: Episode, packet: Packet, files: Mapping[str, str], unknown: Mapping[str, Any] | None) -> bool:
     """Whether an episode was given the packet and nothing else of the Web.
 
-    The target run has made the packet: it had no files, and nothing that it fetched can be missing.
+    Args:
+        episode: the episode.
+        packet: the packet.
+        files: what it had to be given of it. The target run, which has made the packet, had none.
+        unknown: what it had to be answered where nothing is recorded; None for the target run, of whose fetches none
+            can be missing.
     """
     given = {name: text for name, text in episode.hello["files"].items() if name.startswith(PREFIX)}
-    unknown = None if episode is target else not_recorded()
-    return (
-        episode.record.packet == target.record.packet == packet.digest
-        and given == ({} if episode is target else packet.files)
-        and all(one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches())
+    return given == files and all(
+        one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches()
     )
 
 

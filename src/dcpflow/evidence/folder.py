@@ -160,17 +160,17 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
     found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
-    digests = {name: tables.rows_digest(name, found[name]) for name in TABLES}
-    for name in TABLES:
-        _expect(layout, name, digests[name], manifest["tables"][name])
     known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
     if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
         )
     expected = rows.all_rows(seen, known)
+    digests = {name: tables.rows_digest(name, expected[name]) for name in TABLES}
     for name in TABLES:
-        _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
+        same = found[name] == expected[name]
+        _expect(layout, name, digests[name] if same else tables.rows_digest(name, found[name]), digests[name])
+        _expect(layout, name, digests[name], manifest["tables"][name])
     if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
         raise EvidenceError(

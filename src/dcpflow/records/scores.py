@@ -112,4 +112,4 @@ def why_no_units(value: object, wanted: int | None = None) -> str:
 
 def _numbers(units: list[float]) -> tuple[float, ...]:
     """As floats: canonical JSON writes 0 and 1 without a point."""
-    return tuple(map(float, units))
+    return tuple(map(float, units)) if int in map(type, units) else tuple(units)
