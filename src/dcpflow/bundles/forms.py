@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,6 +14,7 @@ from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Shape, hold, listed, mapped, record, word
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
+from dcpflow.evidence.view import Episode
 from dcpflow.records import canonical, history, plan, registration
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
@@ -44,9 +45,10 @@ def check(layout: Layout, *, thorough: bool) -> None:
 
     Args:
         layout: a results folder, or a bundle opened as one.
-        thorough: whether to look into transcripts too, of which there are thousands of lines, and to hold registered
-            configurations against their model. What is odd in them keeps the decision from being reached, so that
-            this can be left until that has happened.
+        thorough: whether to look into records and transcripts too, of which there are thousands of lines, and to hold
+            registered configurations against their model. What is odd in transcripts and configurations keeps the
+            decision from being reached, so that this can be left until that has happened; the records' own reader is
+            strict, and what it leaves open :func:`check_records` holds against its shape once they were read.
 
     Raises:
         BundleError: one does not have its form; it names the file, the place and the rule.
@@ -60,7 +62,21 @@ def check(layout: Layout, *, thorough: bool) -> None:
     _check_history(layout, thorough=thorough)
     checked: set[str] = set()
     for path in [path for stage in plan.STAGES for path in (layout.root / stage).rglob("b*.json")]:
-        _check_episodes(layout, _body(layout, path, shapes.RECEIPT) or {}, checked, transcripts=thorough)
+        receipt = _body(layout, path, shapes.RECEIPT)
+        if thorough:
+            _check_episodes(layout, receipt or {}, checked)
+
+
+def check_records(layout: Layout, contract: str, episodes: Iterable[Episode]) -> None:
+    """Hold the records of a contract against their shapes, and the probes and lists of files that they name.
+
+    Raises:
+        BundleError: one does not have its form.
+    """
+    store, checked = EpisodeStore(layout.store, contract), set[str]()
+    for episode in episodes:
+        path = store.record_path(episode.key, episode.record.attempt)
+        _check_record(layout, _name(layout, path), episode.record, checked)
 
 
 def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
@@ -118,8 +134,8 @@ def _check_kept(name: str, data: bytes) -> None:
     hold(listed(TEXT), value.get("headline", []), name, "headline")
 
 
-def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], *, transcripts: bool) -> None:
-    """Records, probes and perhaps transcripts, as a receipt names them."""
+def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str]) -> None:
+    """Records, probes and transcripts, as a receipt names them."""
     objects = ObjectStore(layout.objects)
     for line in receipt.get("episodes", ()):
         if line["record"] in checked:
@@ -131,17 +147,21 @@ def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], 
             continue
         name = _name(layout, path)
         found = EpisodeRecord.from_bytes(data, name)
-        for key, shape in _RECORD.items():
-            hold(shape, getattr(found, key), name, key)
-        hold(_ARMS[found.stage], found.arm, name, "arm")
-        if transcripts and (data := _read(objects.path(found.transcript))) is not None:
+        _check_record(layout, name, found, checked)
+        if (data := _read(objects.path(found.transcript))) is not None:
             _check_transcript(_name(layout, objects.path(found.transcript)), data)
-        for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
-            if digest and digest not in checked:
-                checked.add(digest)
-                named = objects.path(digest)
-                if (value := _value(layout, named)) is not None:
-                    hold(shape, value, _name(layout, named))
+
+
+def _check_record(layout: Layout, name: str, found: EpisodeRecord, checked: set[str]) -> None:
+    for key, shape in _RECORD.items():
+        hold(shape, getattr(found, key), name, key)
+    hold(_ARMS[found.stage], found.arm, name, "arm")
+    for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
+        if digest and digest not in checked:
+            checked.add(digest)
+            named = ObjectStore(layout.objects).path(digest)
+            if (value := _value(layout, named)) is not None:
+                hold(shape, value, _name(layout, named))
 
 
 _ARMS: Final = {name: word(*stage.arms) for name, stage in plan.STAGES.items()}

@@ -45,6 +45,7 @@ class Outcome:
     Attributes:
         decision: of the engine.
         checks: all checks.
+        checks_digest: of them.
         reg: what was registered, as the engine read it.
         view: the evidence.
         facts: recomputed facts.
@@ -55,6 +56,7 @@ class Outcome:
 
     decision: Decision
     checks: tuple[Check, ...]
+    checks_digest: str
     reg: Registration
     view: AuditView
     facts: AuditFacts
@@ -87,7 +89,7 @@ def reach(
         gate3,
         [fault for check in found if (fault := check.fault())],
     )
-    return Outcome(decision, found, reg, view, facts, episode_facts, config)
+    return Outcome(decision, found, standing.checks_digest, reg, view, facts, episode_facts, config)
 
 
 def stands(
@@ -137,7 +139,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             "episodes": digest_of([episode.digest for episode in view.episodes]),
             "scores": dict(view.inputs),
             "checkpoint": view.checkpoint.get("digest"),
-            "checks": checks.digest(outcome.checks),
+            "checks": outcome.checks_digest,
         },
         "web": _web(outcome),
         "target_runs_started": outcome.facts.target_runs,

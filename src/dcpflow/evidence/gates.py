@@ -7,7 +7,7 @@ it stands for, made from the contract; where an episode was shown to be somethin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.rows import PAIR_ARMS, PAIR_STAGES
@@ -320,14 +320,14 @@ def _result_digest(view: AuditView, episode: Episode) -> str:
 
 
 def _pairs_digest(pairs: Sequence[FeedbackPair | NullPair]) -> str:
-    """Of pairs and branches by all that they say, where the digest of its result stands for what a branch scored."""
-    return digest_of([[_said(pair), [_said(branch) for branch in pair.branches]] for pair in pairs])
-
-
-def _said(row: FeedbackPair | NullPair | Branch) -> dict[str, Any]:
-    """The texts and numbers of a pair or a branch."""
-    found = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {name: value for name, value in found.items() if not isinstance(value, tuple | Branch)}
+    """Of what identifies pairs and branches, and of the branches' results by their digests."""
+    return digest_of(
+        [
+            [pair.pair_id, pair.draw_receipt, pair.distribution_digest, pair.replacement_of]
+            + [[b.branch_id, b.prestart_receipt, b.contract_digest, b.result_digest] for b in pair.branches]
+            for pair in pairs
+        ]
+    )
 
 
 def _null(view: AuditView, facts: Facts, reg: Registration, standing: Standing, epsilon: float) -> NullCalibration:

@@ -152,7 +152,9 @@ def _cells(kind: str, values: list[Any], once: Callable[[Any], bytes]) -> Iterab
 def _number(value: Any) -> bytes:
     """A cell of a column of numbers; Python's own text is the canonical one but for whole numbers and exponents."""
     text = repr(value)
-    plain = type(value) is float and not text.endswith(".0") and "e" not in text and "n" not in text
+    if type(value) is float and text.endswith(".0"):
+        return b"%d" % value
+    plain = type(value) is float and "e" not in text and "n" not in text
     return text.encode() if plain else canonical.encode(value)
 
 

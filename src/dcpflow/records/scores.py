@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ SCHEMA: Final = "dcpflow.scores/2"
 _NUMBERS: Final = frozenset({float, int})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScoreRow:
     """One scored artifact.
 
@@ -51,7 +52,7 @@ class ScoreRow:
     units: tuple[float, ...]
     position: int
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean over the sealed units, of which a valid artifact has at least one."""
         return math.fsum(self.units) / len(self.units)

@@ -142,7 +142,7 @@ def test_scores_come_back_as_they_were_scored(tmp_path: Path) -> None:
 )
 def test_units_that_are_none_are_refused(tmp_path: Path, units: object, told: str) -> None:
     path = tmp_path / "scores.json"
-    row = dict.fromkeys(ScoreRow.__slots__, "") | {"validity": "valid", "units": units}
+    row = dict.fromkeys(ScoreRow.__annotations__, "") | {"validity": "valid", "units": units}
     stagefile.write(path, scores.SCHEMA, {"contract": digest(b"contract"), "inputs": {}, "rows": [row]})
     with pytest.raises(EvidenceError, match=f"the units of row 0 {told}") as found:
         scores.read(path, digest(b"contract"), ("b", "a"))
