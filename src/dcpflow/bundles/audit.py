@@ -124,8 +124,8 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
     decided = folder.verify(layout)
     evidence = decided.evidence
     if opened.members is None:
-        for part in (evidence.view, *evidence.view.strata.values()):
-            forms.check_records(layout, part.registered.contract, part.episodes)
+        for stratum, part in {"": evidence.view, **evidence.view.strata}.items():
+            forms.check_read(layout, part, stratum)
     if opened.members is not None and opened.manifest is not None:
         _check_members(layout, opened.members, opened.manifest, evidence, decided.checks)
     secrets = revealed.find(layout, evidence.view, nonce)

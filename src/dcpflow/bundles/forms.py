@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dcpflow.bundles import shapes
 from dcpflow.bundles.dcp_audit import strict_json
 from dcpflow.bundles.dcp_audit.errors import BundleError
-from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Shape, hold, listed, mapped, record, word
+from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Mismatch, Shape, hold, listed, mapped, record, word
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
-from dcpflow.evidence.view import Episode
+from dcpflow.evidence.view import AuditView
 from dcpflow.records import canonical, history, plan, registration
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.scores import ScoreRow
 
 _EVIDENCE: Final = record(contract=DIGEST, tables=record(**dict.fromkeys(folder.TABLES, DIGEST)), scores=mapped(DIGEST))
 _BUDGETS: Final = mapped(COUNT)
+_SCORE_ROW: Final = tuple(field.name for field in fields(ScoreRow))
 _RECORD: Final[Mapping[str, Shape]] = {
     **dict.fromkeys(("contract", "registration", "prior_seal", "unit", "transcript", "isolation"), DIGEST),
     "stage": shapes.STAGE,
@@ -45,16 +48,19 @@ def check(layout: Layout, *, thorough: bool) -> None:
 
     Args:
         layout: a results folder, or a bundle opened as one.
-        thorough: whether to look into records and transcripts too, of which there are thousands of lines, and to hold
-            registered configurations against their model. What is odd in transcripts and configurations keeps the
-            decision from being reached, so that this can be left until that has happened; the records' own reader is
-            strict, and what it leaves open :func:`check_records` holds against its shape once they were read.
+        thorough: whether to look into scores, records and transcripts too, of which there are thousands of lines, and
+            to hold registered configurations against their model. What is odd in transcripts and configurations keeps
+            the decision from being reached, so that this can be left until that has happened; scores and records are
+            held against their shapes by :func:`check_read` once they were read.
 
     Raises:
         BundleError: one does not have its form; it names the file, the place and the rule.
     """
     for path, shape in _stage_files(layout):
         _body(layout, path, shape)
+    if thorough:
+        for path in (layout.root / "scores").rglob("*.json"):
+            _body(layout, path, shapes.SCORES)
     for name, shape in shapes.PARTS.items():
         path = registration.part_path(layout.registration, name)
         if (value := _value(layout, path)) is not None:
@@ -67,16 +73,27 @@ def check(layout: Layout, *, thorough: bool) -> None:
             _check_episodes(layout, receipt or {}, checked)
 
 
-def check_records(layout: Layout, contract: str, episodes: Iterable[Episode]) -> None:
-    """Hold the records of a contract against their shapes, and the probes and lists of files that they name.
+def check_read(layout: Layout, seen: AuditView, stratum: str = "") -> None:
+    """Hold what was read of a contract against its shapes: records with the probes and lists of files that they name,
+    and scores, which are large and were parsed once.
+
+    Args:
+        layout: a results folder.
+        seen: the evidence of the contract.
+        stratum: the name of the stratum whose contract it is; empty for the audit's own.
 
     Raises:
         BundleError: one does not have its form.
     """
-    store, checked = EpisodeStore(layout.store, contract), set[str]()
-    for episode in episodes:
+    store, checked = EpisodeStore(layout.store, seen.registered.contract), set[str]()
+    for episode in seen.episodes:
         path = store.record_path(episode.key, episode.record.attempt)
-        _check_record(layout, _name(layout, path), episode.record, checked)
+        _check_record(layout, path, episode.record, checked)
+    for phase, rows in seen.scores.items():
+        name = _name(layout, layout.scores(plan.place(phase, stratum)))
+        hold(mapped(DIGEST), seen.score_inputs[phase], name, "body.inputs")
+        for number, row in enumerate(rows):
+            hold(shapes.SCORE_ROW, {key: getattr(row, key) for key in _SCORE_ROW}, name, f"body.rows[{number}]")
 
 
 def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
@@ -86,7 +103,6 @@ def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.packet, shapes.PACKET
     yield layout.evidence / "facts.json", shapes.FACTS
     yield layout.evidence / "manifest.json", _EVIDENCE
-    yield from ((path, shapes.SCORES) for path in (layout.root / "scores").rglob("*.json"))
     yield from ((path, shapes.HISTORY) for path in layout.history.glob("*/entry.json"))
 
 
@@ -147,15 +163,22 @@ def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str]) 
             continue
         name = _name(layout, path)
         found = EpisodeRecord.from_bytes(data, name)
-        _check_record(layout, name, found, checked)
+        _check_record(layout, path, found, checked)
         if (data := _read(objects.path(found.transcript))) is not None:
             _check_transcript(_name(layout, objects.path(found.transcript)), data)
 
 
-def _check_record(layout: Layout, name: str, found: EpisodeRecord, checked: set[str]) -> None:
-    for key, shape in _RECORD.items():
-        hold(shape, getattr(found, key), name, key)
-    hold(_ARMS[found.stage], found.arm, name, "arm")
+def _check_record(layout: Layout, path: Path, found: EpisodeRecord, checked: set[str]) -> None:
+    try:
+        for key, shape in _RECORD.items():
+            shape(getattr(found, key))
+        _ARMS[found.stage](found.arm)
+    except Mismatch:
+        # only now, since names are slow to make
+        name = _name(layout, path)
+        for key, shape in _RECORD.items():
+            hold(shape, getattr(found, key), name, key)
+        hold(_ARMS[found.stage], found.arm, name, "arm")
     for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
         if digest and digest not in checked:
             checked.add(digest)

@@ -225,25 +225,25 @@ CHECKPOINT: Final = record(
     scope=word("lineage_empty", "lineage_prefix"),
 )
 PACKET: Final = record(contract=DIGEST, target_record=DIGEST, packet=DIGEST)
+_SCORED: Final[Mapping[str, Shape]] = {
+    "role": word("candidate", "baseline", "known_solution"),
+    "stage": STAGE,
+    "slot": POSITION,
+    "arm": TEXT,
+    "number": POSITION,
+    "record": SEAL,
+    "artifact": DIGEST,
+    "instance": TEXT,
+    "validity": word("valid", "invalid"),
+    "reason": TEXT,
+    "position": POSITION,
+}
+SCORE_ROW: Final = record(**_SCORED, units=ANY)
+"""A row after its units were read, and with that checked."""
 SCORES: Final = record(
     contract=DIGEST,
     inputs=mapped(DIGEST),
-    rows=listed(
-        record(
-            role=word("candidate", "baseline", "known_solution"),
-            stage=STAGE,
-            slot=POSITION,
-            arm=TEXT,
-            number=POSITION,
-            record=SEAL,
-            artifact=DIGEST,
-            instance=TEXT,
-            validity=word("valid", "invalid"),
-            reason=TEXT,
-            units=units,
-            position=POSITION,
-        )
-    ),
+    rows=listed(record(**_SCORED, units=units)),
 )
 _FACTS: Final[Mapping[str, Shape]] = {
     "commitments": mapped(FLAG),

@@ -115,13 +115,16 @@ class EpisodeRecord:
         if value.keys() != _KINDS.keys():
             odd = sorted(value.keys() ^ _KINDS.keys())
             raise EvidenceError(f"{where}: fields missing or unknown: {', '.join(odd)}")
-        for name, kind in _KINDS.items():
+        texts = set(map(type, map(value.__getitem__, _TEXTS))) == {str}
+        for name, kind in (_OTHERS if texts else _KINDS).items():
             if not _fits(value[name], kind):
                 raise EvidenceError(f"{where}: {name} must be {kind}, not {value[name]!r:.60}")
         return cls(**value)
 
 
 _KINDS: Final = {field.name: str(field.type) for field in fields(EpisodeRecord)}
+_TEXTS: Final = tuple(name for name, kind in _KINDS.items() if kind == "str")
+_OTHERS: Final = {name: kind for name, kind in _KINDS.items() if kind != "str"}
 
 
 def _fits(value: object, kind: str) -> bool:

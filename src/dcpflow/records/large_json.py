@@ -6,6 +6,7 @@ strict; what it is not strict about is looked at here, and a text that is not pl
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 LARGE: Final = 1 << 20
@@ -38,17 +39,23 @@ def _is_plain(value: Any, colons: int, max_depth: int) -> bool:
     """Whether all numbers are small enough, and each key has stood once: without escapes each colon of the text stands
     in a string or behind a key, and those of an entry that a later one has replaced are in excess."""
     level = [value]
-    for _ in range(max_depth + 1):
+    # one level less than is allowed: what is nearly too deep is measured by the slow reader
+    for _ in range(max_depth - 1):
         inner: list[Any] = []
         for node in level:
             if type(node) is dict:
                 colons -= len(node) + "".join(node).count(":")
                 inner += node.values()
-            elif type(node) is list and _NUMBERS.issuperset(map(type, node)):
-                if node and not (min(node) > -_LIMIT and max(node) < _LIMIT):
-                    return False
             elif type(node) is list:
-                inner += node
+                kinds = set(map(type, node))
+                if not kinds <= _NUMBERS:
+                    inner += node
+                elif (
+                    math.inf in node
+                    or -math.inf in node
+                    or (int in kinds and not (min(node) > -_LIMIT and max(node) < _LIMIT))
+                ):
+                    return False
             elif type(node) is str:
                 colons -= node.count(":")
             elif type(node) in _NUMBERS and not -_LIMIT < node < _LIMIT:

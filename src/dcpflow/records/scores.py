@@ -97,7 +97,7 @@ def why_no_units(value: object, wanted: int | None = None) -> str:
     """Why a value is no list of scores in [0, 1]; empty where it is one.
 
     Args:
-        value: anything that JSON can hold.
+        value: anything that JSON can hold, so that no number is NaN.
         wanted: how many scores it has to hold; any number where that is not said.
     """
     if not isinstance(value, list):
@@ -106,11 +106,11 @@ def why_no_units(value: object, wanted: int | None = None) -> str:
         return f"are {len(value)} numbers, where {wanted} were expected"
     if not _NUMBERS.issuperset(map(type, value)):
         return "are not numbers alone"
-    if value and not (min(value) >= 0 and max(value) <= 1 and math.isfinite(math.fsum(value))):
+    if value and not (min(value) >= 0 and max(value) <= 1):
         return "do not all lie in [0, 1]"
     return ""
 
 
 def _numbers(units: list[float]) -> tuple[float, ...]:
     """As floats: canonical JSON writes 0 and 1 without a point."""
-    return tuple(map(float, units)) if int in map(type, units) else tuple(units)
+    return tuple(map(float, units))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +146,6 @@ def test_units_that_are_none_are_refused(tmp_path: Path, units: object, told: st
     with pytest.raises(EvidenceError, match=f"the units of row 0 {told}") as found:
         scores.read(path, digest(b"contract"), ("b", "a"))
     assert "score again" in found.value.remedy
-    assert scores.why_no_units([0.5, math.nan]) == scores.why_no_units([math.nan]) != ""
 
 
 def test_scores_of_an_earlier_form_have_to_be_scored_again(tmp_path: Path) -> None:
