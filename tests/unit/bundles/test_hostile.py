@@ -191,7 +191,7 @@ def test_manifests(finished: Finished, tmp_path: Path, what: str) -> None:
         (lambda value: value.update(schema="dcpflow.bundle/999999999"), "a bundle of version 999999999;"),
         (lambda value: value.update(schema="dcpflow.scores/1"), "not a bundle of dcpflow [schema]"),
         (lambda value: value.update(schema=1), "not a bundle of dcpflow [schema]"),
-        (lambda value: value["body"].update(version=2), f"body.version: 2, but the schema is {SCHEMA} [version]"),
+        (lambda value: value["body"].update(version=1), f"body.version: 1, but the schema is {SCHEMA} [version]"),
         (lambda value: value["body"].update(version=True), "body.version: must be an integer from 0"),
         (lambda value: value["body"]["members"]["decision.json"].update(bytes=2 << 30), "[manifest]"),
         (lambda value: value["body"]["members"].update({"../x": {"digest": "", "bytes": 1}}), "must be a digest"),
