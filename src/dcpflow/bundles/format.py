@@ -20,6 +20,7 @@ alone, never on where, when, in which batches or by which version of a library i
 ``scores/<phase>.json``                the sealed scorer's results (of a stratum that does not decide:
                                        ``scores/challengers/<stratum>.json``)
 ``evidence/<table>.jsonl``             each table as its canonical rows: the digest of these bytes is the table's
+                                       (the digest of what an artifact scored on each unit stands there)
 ``evidence/manifest.json, facts.json`` digests of the tables, and what only nonce and task could tell
 ``decision.json``                      the decision
 ``revealed/*.json``                    nonce, hidden state and sealed units: in a revealed bundle only
