@@ -93,7 +93,7 @@ def secrets(finished_audit: Audit, episodes: dict[str, list[Episode]]) -> dict[s
         found |= {f"presentation of {e.key}": e.record.draw["presentation"][:TOLD_LENGTH] for e in group}
     for path in finished_audit.scores.values():
         for row in json.loads(path.read_bytes())["body"]["rows"]:
-            for value in row["units"].values():
+            for value in row["units"]:
                 if len(repr(value)) > 8:  # 0.0 and 1.0 are everywhere
                     found[f"score {value} of {row['role']} {row['stage']} {row['slot']}"] = repr(value)[:10]
     return found

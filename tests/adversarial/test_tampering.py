@@ -24,7 +24,7 @@ from dcpflow.bundles.format import stage_bytes
 from dcpflow.bundles.tree import in_memory
 from dcpflow.errors import DcpflowError
 from dcpflow.evidence import folder, policies, rows, tables
-from dcpflow.records import canonical, plan, receipts, registration, stagefile
+from dcpflow.records import canonical, plan, receipts, registration, scores, stagefile
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -517,7 +517,7 @@ def test_a_record_that_claims_another_stratum_has_other_draws(stratified: Whole,
     (row,) = [r for r in json.loads(files[other])["body"]["rows"] if r["slot"] == 1 and r["role"] == "candidate"]
     body = json.loads(files[name].replace(before.encode(), listed.encode()))["body"]
     body["rows"] = [row | {"record": listed, "position": r["position"]} if r["slot"] == 1 else r for r in body["rows"]]
-    files[name] = stage_bytes("dcpflow.scores/1", body)
+    files[name] = stage_bytes(scores.SCHEMA, body)
     layout = opened(files).layout
     seen = folder.load_view(layout, folder.receipts(layout), folder.scores(layout))
     part = seen if to == "matched" else seen.strata[to]

@@ -124,6 +124,9 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
     _check_forms(opened)
     decided = folder.verify(layout)
     evidence = decided.evidence
+    if opened.members is None:
+        for stratum, part in {"": evidence.view, **evidence.view.strata}.items():
+            forms.check_read(layout, part, stratum)
     if opened.members is not None and opened.manifest is not None:
         _check_members(layout, opened.members, opened.manifest, evidence, decided.checks)
     secrets = revealed.find(layout, evidence.view, nonce)

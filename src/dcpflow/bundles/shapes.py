@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.protocol.registration import MAX_INTEGER
-from dcpflow.records import canonical, plan
+from dcpflow.records import canonical, plan, scores
 from dcpflow.records.registration import CONTRACT_PARTS, PLAN_PARTS
 
 
@@ -90,6 +90,12 @@ SEAL: Final = _kind("a digest, or empty", lambda value: value == "" or canonical
 HEX: Final = _kind("64 hex digits", lambda value: canonical.is_digest(f"sha256:{value}"))
 OBJECT: Final = _kind("an object", lambda value: type(value) is dict)
 _LIST: Final = _kind("a list", lambda value: type(value) is list)
+
+
+def units(value: Any) -> None:
+    """The scores of an artifact on the sealed units, each from 0 to 1."""
+    if wrong := scores.why_no_units(value):
+        raise Mismatch("type", wrong)
 
 
 def word(*allowed: str) -> Shape:
@@ -220,25 +226,25 @@ CHECKPOINT: Final = record(
     scope=word("lineage_empty", "lineage_prefix"),
 )
 PACKET: Final = record(contract=DIGEST, target_record=DIGEST, packet=DIGEST)
+_SCORED: Final[Mapping[str, Shape]] = {
+    "role": word("candidate", "baseline", "known_solution", "claimed"),
+    "stage": STAGE,
+    "slot": POSITION,
+    "arm": TEXT,
+    "number": POSITION,
+    "record": SEAL,
+    "artifact": DIGEST,
+    "instance": TEXT,
+    "validity": word("valid", "invalid"),
+    "reason": TEXT,
+    "position": POSITION,
+}
+SCORE_ROW: Final = record(**_SCORED, units=ANY)
+"""A row after its units were read, and with that checked."""
 SCORES: Final = record(
     contract=DIGEST,
     inputs=mapped(DIGEST),
-    rows=listed(
-        record(
-            role=word("candidate", "baseline", "known_solution", "claimed"),
-            stage=STAGE,
-            slot=POSITION,
-            arm=TEXT,
-            number=POSITION,
-            record=SEAL,
-            artifact=DIGEST,
-            instance=TEXT,
-            validity=word("valid", "invalid"),
-            reason=TEXT,
-            units=mapped(NUMBER),
-            position=POSITION,
-        )
-    ),
+    rows=listed(record(**_SCORED, units=units)),
 )
 _FACTS: Final[Mapping[str, Shape]] = {
     "commitments": mapped(FLAG),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
 from dcpflow.evidence.rows import PAIR_STAGES
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol.faults import (
     CORE_ONLY,
     EVERY_HIT,
@@ -389,23 +389,33 @@ def same_web_packet(context: Context) -> Finding:
     if not view.registered.web:
         return PASS, "the Web is no part of this audit", ()
     packet, target = view.packet, _target(context)
-    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, target)]
+    digest, files = packet.digest, packet.files
+    odd = [
+        str(episode.key)
+        for episode in episodes
+        if not episode.record.packet == target.record.packet == digest
+        or not _sees_only(
+            episode, packet, {} if episode is target else files, None if episode is target else not_recorded()
+        )
+    ]
     count = sum(len(episode.fetches()) for episode in episodes if episode is not target)
     good = f"{len(packet.pages)} addresses that the target run saw, and {count} later fetches answered from them alone"
     return *_verdict(odd, good), episodes
 
 
-def _sees_only(episode: Episode, packet: Packet, target: Episode) -> bool:
+def _sees_only(episode: Episode, packet: Packet, files: Mapping[str, str], unknown: Mapping[str, Any] | None) -> bool:
     """Whether an episode was given the packet and nothing else of the Web.
 
-    The target run has made the packet: it had no files, and nothing that it fetched can be missing.
+    Args:
+        episode: the episode.
+        packet: the packet.
+        files: what it had to be given of it. The target run, which has made the packet, had none.
+        unknown: what it had to be answered where nothing is recorded; None for the target run, of whose fetches none
+            can be missing.
     """
     given = {name: text for name, text in episode.hello["files"].items() if name.startswith(PREFIX)}
-    unknown = None if episode is target else not_recorded()
-    return (
-        episode.record.packet == target.record.packet == packet.digest
-        and given == ({} if episode is target else packet.files)
-        and all(one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches())
+    return given == files and all(
+        one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches()
     )
 
 
@@ -523,7 +533,7 @@ def null_task_sensitivity(context: Context) -> Finding:
     for stage, slot in sorted(slots):
         known = view.own_score("known_solution", stage, slot)
         base = view.own_score("baseline", stage, slot)
-        if known is None or base is None or mean_score(known) - context.reg.epsilon <= mean_score(base):
+        if known is None or base is None or known.mean - context.reg.epsilon <= base.mean:
             odd.append(f"{stage} slot {slot}")
     return *_verdict(
         odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"
@@ -668,4 +678,4 @@ def mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
     rows = [view.score_of(episode) for episode in episodes]
     if not rows:
         return None
-    return math.fsum(mean_score(row) if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)
+    return math.fsum(row.mean if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)

@@ -11,7 +11,7 @@ from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.policies import Policy
 from dcpflow.evidence.strata import Stratum
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
@@ -55,6 +55,7 @@ class Outcome:
     Attributes:
         decision: of the engine.
         checks: all checks.
+        checks_digest: of them.
         reg: what was registered, as the engine read it.
         view: the evidence.
         facts: recomputed facts.
@@ -66,6 +67,7 @@ class Outcome:
 
     decision: Decision
     checks: tuple[Check, ...]
+    checks_digest: str
     reg: Registration
     view: AuditView
     facts: AuditFacts
@@ -99,7 +101,7 @@ def reach(
         gate3,
         [fault for check in found if (fault := check.fault())],
     )
-    return Outcome(decision, found, reg, view, facts, episode_facts, config)
+    return Outcome(decision, found, standing.checks_digest, reg, view, facts, episode_facts, config)
 
 
 def stands(
@@ -150,7 +152,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             "episodes": digest_of([episode.digest for episode in view.episodes]),
             "scores": dict(view.inputs),
             "checkpoint": view.checkpoint.get("digest"),
-            "checks": checks.digest(outcome.checks),
+            "checks": outcome.checks_digest,
         },
         "web": _web(outcome),
         "target_runs_started": outcome.facts.target_runs,
@@ -278,7 +280,7 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
     base = [row for row in outcome.view.scores["target"] if row.role == "baseline" and row.validity == "valid"]
     return {
         "x": gates.number(found.claimed_score) if found else None,
-        "baseline": mean_score(base[0]) if base else None,
+        "baseline": base[0].mean if base else None,
         "gain": gates.interval_of(found.gain if found else None),
         "delta_min": outcome.reg.delta_min,
         "units": _units(outcome.view),
@@ -288,7 +290,7 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
 def _gate2(outcome: Outcome) -> dict[str, Any]:
     found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
     rows = [view.score_of(episode) for episode in view.of("challengers")]
-    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    scores = [row.mean for row in rows if row and row.validity == "valid"]
     statuses = [attempt.status for attempt in found.attempts] if found else []
     return {
         "epsilon": reg.epsilon,
@@ -385,7 +387,7 @@ def _branches(outcome: Outcome, arm: str) -> list[Episode]:
 def recovery_line(view: AuditView, reg: Registration) -> float | None:
     """The score from which on an artifact recovers the outcome; None where A* has none."""
     claimed = view.claimed_score
-    return mean_score(claimed) - reg.epsilon if claimed and claimed.validity == "valid" else None
+    return claimed.mean - reg.epsilon if claimed and claimed.validity == "valid" else None
 
 
 def _neutral_bound(outcome: Outcome, hits: int) -> float | None:

@@ -25,7 +25,7 @@ from dcpflow.records.registration import Registered
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
-SCHEMA = "dcpflow.evidence/1"
+SCHEMA = "dcpflow.evidence/2"
 TABLES = ("episodes", "calls", "candidates", "scores", "controls", "pairs", "null_pairs")
 EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
 AGAIN = "Run snakemake again, which makes what a stopped run has left. If that stops here too:"
@@ -161,17 +161,17 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
     found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
-    digests = {name: tables.rows_digest(name, found[name]) for name in TABLES}
-    for name in TABLES:
-        _expect(layout, name, digests[name], manifest["tables"][name])
     known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
     if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
         )
     expected = rows.all_rows(seen, known)
+    digests = {name: tables.rows_digest(name, expected[name]) for name in TABLES}
     for name in TABLES:
-        _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
+        same = found[name] == expected[name]
+        _expect(layout, name, digests[name] if same else tables.rows_digest(name, found[name]), digests[name])
+        _expect(layout, name, digests[name], manifest["tables"][name])
     if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
         raise EvidenceError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -124,11 +124,25 @@ class AuditView:
             if row.role != "candidate" and row.validity == "valid"
         }
 
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in registered order."""
+        return self.registered.units
+
+    @cached_property
+    def _by_stage(self) -> dict[str, list[Episode]]:
+        found: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            found.setdefault(episode.record.stage, []).append(episode)
+        return found
+
     def of(self, *stages: str) -> list[Episode]:
-        """The episodes of some stages."""
+        """The episodes of some stages, in the order in which the audit has them."""
+        if len(stages) == 1:
+            return [*self._by_stage.get(stages[0], ())]
         return [episode for episode in self.episodes if episode.record.stage in stages]
 
-    @property
+    @cached_property
     def target(self) -> Episode | None:
         """The target run; None in a retrospective audit, which has none."""
         if self.registered.artifact:
@@ -231,12 +245,10 @@ class AuditView:
 
 def _best(rows: list[ScoreRow]) -> ScoreRow:
     valid = [row for row in rows if row.validity == "valid"]
-    return max(valid, key=mean_score) if valid else rows[-1]
+    return max(valid, key=_mean) if valid else rows[-1]
 
 
-def mean_score(row: ScoreRow) -> float:
-    """Mean over the row's sealed units."""
-    return math.fsum(row.units.values()) / len(row.units)
+_mean = attrgetter("mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +375,9 @@ def _load(
     for record in ordered:
         if record.workspace:
             # no check rests on it, but what a record names has to be there
-            remedy = store.run_again(record.key, record.attempt)
-            objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
+            _object(record.workspace, f"the list of what {record.key} left in its workspace", record, objects, store)
     phases = {
-        phase: scores.read(score_paths[phase], registered.contract)
+        phase: scores.read(score_paths[phase], registered.contract, registered.units)
         for phase in plan.phases(design)
         if phase in score_paths
     }
@@ -385,9 +396,7 @@ def _load(
             for digest in {episode.record.isolation for episode in episodes}
         },
         candidates={
-            digest: objects.get(
-                digest, f"the candidate of {episode.key}", store.run_again(episode.key, episode.record.attempt)
-            )
+            digest: _object(digest, f"the candidate of {episode.key}", episode.record, objects, store)
             for episode in episodes
             for digest in episode.record.candidates
         }
@@ -409,25 +418,34 @@ def _place(key: EpisodeKey) -> tuple[int, int, int]:
 
 
 def _open(record: EpisodeRecord, digest: str, objects: ObjectStore, store: EpisodeStore) -> Episode:
-    remedy, what = store.run_again(record.key, record.attempt), f"the transcript of {record.key}"
-    lines = objects.get(record.transcript, what, remedy).splitlines()
+    what = f"the transcript of {record.key}"
+    lines = _object(record.transcript, what, record, objects, store).splitlines()
     # read at once, which is many times as fast as line by line, and the same where each line is an object
     transcript = canonical.decode(b"[" + b",".join(lines) + b"]", what)
     whole = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     if not whole or len(transcript) != len(lines) or not all(isinstance(line, dict) for line in transcript):
+        remedy = store.run_again(record.key, record.attempt)
         raise EvidenceError(f"{what} has a line that is no JSON object", remedy)
-    return Episode(record, digest, tuple(transcript), _calls(record, objects, remedy))
+    return Episode(record, digest, tuple(transcript), _calls(record, objects, store))
 
 
-def _calls(record: EpisodeRecord, objects: ObjectStore, remedy: str) -> tuple[Call, ...]:
+def _object(digest: str, what: str, record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> bytes:
+    """An object that a record names; where it is missing or altered, the error says how to run the episode again."""
+    try:
+        return objects.get(digest, what)
+    except EvidenceError as error:
+        raise EvidenceError(error.problem, store.run_again(record.key, record.attempt)) from None
+
+
+def _calls(record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> tuple[Call, ...]:
     """The calls of an episode to its model; that every answer is there, too, which no check reads."""
     if not record.calls:
         return ()
     what = f"the list of calls that {record.key} made"
-    found = calls.decode(objects.get(record.calls, what, remedy), what)
+    found = calls.decode(_object(record.calls, what, record, objects, store), what)
     for call in found:
         if call.response:
-            objects.get(call.response, f"what a model answered in {record.key}", remedy)
+            _object(call.response, f"what a model answered in {record.key}", record, objects, store)
     return tuple(found)
 
 

@@ -72,7 +72,7 @@ def _restart(audit: StandIn) -> StandIn:
     earlier = frozenset((e.key, 1) for e in audit.view.episodes if hits(e))
     digests = {e.digest for e in audit.view.episodes if hits(e)}
     missed = audit.with_scores(
-        lambda row: replace(row, units={"unit-1": stand_in.WORTH[False]}) if row.record in digests else row
+        lambda row: replace(row, units=(stand_in.WORTH[False],)) if row.record in digests else row
     ).with_records(hits, lambda e: stand_in.with_record(e, attempt=2))
     return replace(missed, started=missed.started | earlier | {(e.key, e.record.attempt) for e in missed.view.episodes})
 
@@ -97,7 +97,7 @@ def _smaller_budget(audit: StandIn) -> StandIn:
 def _neutral_scores(worth: float) -> Callable[[StandIn], StandIn]:
     def change(audit: StandIn) -> StandIn:
         return audit.with_scores(
-            lambda row: replace(row, units={"unit-1": worth}) if row.stage == "pairs" and row.arm == "neutral" else row
+            lambda row: replace(row, units=(worth,)) if row.stage == "pairs" and row.arm == "neutral" else row
         )
 
     return change

@@ -46,6 +46,11 @@ class Registered:
         return strata
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in the order in which every artifact's scores are listed."""
+        return tuple(self.parts["task"]["seal"]["units"])
+
+    @property
     def artifact(self) -> str:
         """Digest of the existing artifact that a retrospective audit is about; empty where a target run makes it.
 

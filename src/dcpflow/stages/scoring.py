@@ -74,7 +74,10 @@ def scored(
     order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
     answers = score_artifacts(job, [wanted[index].artifact for index in order], material, workers)
     position = {index: place for place, index in enumerate(order)}
-    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+    return [
+        _row(item, answers[position[index]], position[index] + 1, job.contract.units)
+        for index, item in enumerate(wanted)
+    ]
 
 
 def score_artifacts(
@@ -100,7 +103,7 @@ def score_artifacts(
     return score(task, engine, sealed, hidden, artifacts, limits["experiment_seconds"], limits["memory_mb"], workers)
 
 
-def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
+def _row(item: _Wanted, answer: Score, position: int, units: Sequence[str]) -> ScoreRow:
     return ScoreRow(
         role=item.role,
         stage=item.stage,
@@ -112,7 +115,7 @@ def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
         instance=item.artifact.instance,
         validity=answer.validity,
         reason=answer.reason,
-        units=answer.units,
+        units=tuple(answer.units[unit] for unit in units) if answer.validity == "valid" else (),
         position=position,
     )
 

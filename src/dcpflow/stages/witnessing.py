@@ -15,7 +15,6 @@ from dcpflow.bundles.audit import Replayed
 from dcpflow.bundles.kinds import Kind
 from dcpflow.bundles.verify import Verification
 from dcpflow.errors import EvidenceError, UsageError
-from dcpflow.evidence.view import mean_score
 from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.draws import PUBLIC_MARK, Nonce
 from dcpflow.records.objects import ObjectStore
@@ -160,7 +159,7 @@ def _scored(
         own = ObjectStore(job.layout.objects).get(claimed.artifact, "the claimed artifact")
         artifacts = [Artifact(claimed.artifact, own, seed, plan.MAIN), Artifact(digest, data, seed, plan.MAIN)]
         ours, theirs = score_artifacts(job, artifacts)
-    if _mean(ours) != mean_score(claimed):
+    if _mean(ours) != claimed.mean:
         raise EvidenceError(f"{audit.path}: the evaluator gives the claimed artifact other scores than are recorded")
     if theirs.validity != "valid":
         raise EvidenceError(f"{called}: the artifact is invalid: {theirs.reason}")

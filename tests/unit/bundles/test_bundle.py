@@ -223,7 +223,7 @@ def test_a_better_score_is_seen_wherever_it_is_written(finished: Finished, alter
     def better(members: dict[str, bytes]) -> None:
         def change(body: dict[str, object]) -> None:
             row = body["rows"][0]  # type: ignore[index]
-            row["units"] = dict.fromkeys(row["units"], 1.0)
+            row["units"] = [1.0] * len(row["units"])
 
         members["scores/target.json"] = edited(members["scores/target.json"], change)
 

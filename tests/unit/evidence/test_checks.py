@@ -58,7 +58,7 @@ def with_probe(case: Case, tests: dict[str, str], chosen: Chosen) -> Case:
 
 
 def with_units(case: Case, value: float, chosen: Callable[[Any], bool]) -> Case:
-    return case.with_scores(lambda row: replace(row, units=dict.fromkeys(row.units, value)) if chosen(row) else row)
+    return case.with_scores(lambda row: replace(row, units=(value,) * len(row.units)) if chosen(row) else row)
 
 
 def longer_reply(case: Case, at: At) -> Case:
@@ -202,7 +202,7 @@ CASES = [
         "parser_and_scorer_health",
         lambda case, at: case.with_scores(
             lambda row: (
-                replace(row, validity="invalid", units={})
+                replace(row, validity="invalid", units=())
                 if (row.role, row.stage, row.slot) == ("known_solution", "controls", 7)
                 else row
             )
