@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from tests.conftest import become
 
-from conftest import become
 from dcpflow.authority.keys import Signer
 from workflow.conftest import DEMO, FEWEST, PATIENCE, SHIPPED, SMALL_AUDIT
 

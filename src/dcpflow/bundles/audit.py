@@ -14,7 +14,7 @@ from dcpflow.bundles.format import MANIFEST, Manifest, check_manifest
 from dcpflow.bundles.tree import in_memory
 from dcpflow.errors import DcpflowError, EvidenceError
 from dcpflow.evidence import folder, tables
-from dcpflow.records import canonical, history
+from dcpflow.records import canonical, history, plan
 from dcpflow.records.draws import Nonce
 from dcpflow.records.layout import Layout
 
@@ -125,8 +125,8 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
     decided = folder.verify(layout)
     evidence = decided.evidence
     if opened.members is None:
-        for stratum, part in {"": evidence.view, **evidence.view.strata}.items():
-            forms.check_read(layout, part, stratum)
+        for place, part in {"": evidence.view, **evidence.view.parts}.items():
+            forms.check_read(layout, part, plan.stratum_of(place))
     if opened.members is not None and opened.manifest is not None:
         _check_members(layout, opened.members, opened.manifest, evidence, decided.checks)
     secrets = revealed.find(layout, evidence.view, nonce)

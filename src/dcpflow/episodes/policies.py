@@ -23,8 +23,6 @@ TRUTHFUL = frozenset({"target", "truthful"})
 NEUTRAL = frozenset({"neutral", "proposed_sham"})
 LAGGED = frozenset({"lagged_sham"})
 CONSTANT = frozenset({"withheld", "control", "reference_null"})
-MISLEADING = frozenset({"misleading"})
-NEEDS_ENGINE = TRUTHFUL | NEUTRAL | LAGGED | MISLEADING
 
 
 def constant(task: Task, presentation: dict[str, Any]) -> Policy:

@@ -16,7 +16,7 @@ from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
 from dcpflow.protocol.decision import Decision, decide
-from dcpflow.protocol.model import AttemptStatus
+from dcpflow.protocol.model import AttemptStatus, Recovery
 from dcpflow.protocol.registration import LINEAGE_EMPTY, Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
@@ -34,8 +34,8 @@ NOT_CLAIMED = (
     "that challengers try their best: an agent that recognises the challenger's seat can hold back "
     "(an independent stratum with another agent is the remedy)",
     "sampling error beyond the registered sealed units, where inference is exact on a finite set",
-    "completeness of the Web beyond what the target run saw",
 )
+NOT_CLAIMED_OF_A_RUN = ("completeness of the Web beyond what the target run saw",)
 NOT_CLAIMED_LOOKING_BACK = {
     "retrospective_prepub": (
         "that challengers did not know the publication: they were not given it, but a model that was trained after it "
@@ -167,7 +167,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "notes": [str(note) for note in outcome.decision.notes],
         "warnings": [str(warning) for warning in registration_warnings(outcome.reg, _units(view))],
         "formal_certificate_issued": False,
-        "not_claimed": [*NOT_CLAIMED, *_not_claimed_looking_back(outcome)],
+        "not_claimed": [*NOT_CLAIMED, *_not_claimed_of_its_mode(outcome)],
     }
 
 
@@ -218,8 +218,8 @@ def _retrospective(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _not_claimed_looking_back(outcome: Outcome) -> tuple[str, ...]:
-    return () if outcome.view.target else NOT_CLAIMED_LOOKING_BACK[outcome.config.claim.mode]
+def _not_claimed_of_its_mode(outcome: Outcome) -> tuple[str, ...]:
+    return NOT_CLAIMED_OF_A_RUN if outcome.view.target else NOT_CLAIMED_LOOKING_BACK[outcome.config.claim.mode]
 
 
 def _units(view: AuditView) -> int:
@@ -240,8 +240,10 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _core(decision: Decision) -> dict[str, Any]:
     """Core's verdict; where the challengers were not adequate, with what was missing."""
     core = _verdict(decision.core)
-    if core["rule"] in {"V15", "V17"} and decision.gate2 and decision.gate2.adequacy_faults:
-        core["reason"] += f" ({'; '.join(fault.detail for fault in decision.gate2.adequacy_faults)})"
+    gate2 = decision.gate2
+    rules = {"V15", "V17"} if gate2 and gate2.recovery is not Recovery.RECOVERED else {"V15"}
+    if core["rule"] in rules and gate2 and gate2.adequacy_faults:
+        core["reason"] += f" ({'; '.join(fault.detail for fault in gate2.adequacy_faults)})"
     return core
 
 
@@ -423,7 +425,9 @@ def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, An
         found = decision["neutral_policies"]
         for name, block in found["further"].items():
             block["exploratory"] = bool(touched) or bool({PAIRS_OF_POLICIES, f"{PAIRS_OF_POLICIES}.{name}"} & {*keys})
-        found["spread"]["exploratory"] = any(block["exploratory"] for block in found["further"].values())
+        # also where one was taken out: which policies are spread out was chosen anew then
+        listed = any(f"{key}.".startswith(POLICY_KEYS) for key in keys)
+        found["spread"]["exploratory"] = listed or any(block["exploratory"] for block in found["further"].values())
 
 
 def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) -> None:

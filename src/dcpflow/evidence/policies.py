@@ -204,16 +204,23 @@ def no_longer_shown(past: Sequence[Entry]) -> dict[str, str]:
         past: the registrations since the first episode started, oldest first; the last one is in force.
     """
     now = past[-1]
+    most: dict[str, int] = {}
     found: dict[str, str] = {}
     for entry, later in pairwise(past):
         for name, stage in plan.policies(entry.parts["design"]["config"]).items():
-            same = entry.contract == now.contract
             registered = plan.slots(stage, entry.parts["design"]["config"])
-            shown = plan.slots(stage, now.parts["design"]["config"]) if same else 0
-            if shown < registered:
+            shown = plan.slots(stage, now.parts["design"]["config"])
+            if entry.contract != now.contract:
+                what = "is not shown, since another contract is audited now"
+            elif shown:
+                what = f"is shown with {shown} alone"
+            else:
+                what = "is no longer shown"
+            if (entry.contract != now.contract or shown < registered) and registered > most.get(name, 0):
+                most[name] = registered
                 started = later.opened.get("episodes", {}).get(stage, {}).get("started", 0)
                 found[name] = (
                     f"the neutral policy {name} was registered with {registered} pairs ({started} episodes started) "
-                    f"and is {f'shown with {shown} alone' if shown else 'no longer shown'}"
+                    f"and {what}"
                 )
     return found

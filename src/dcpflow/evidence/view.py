@@ -319,7 +319,7 @@ def _of_phases(seen: AuditView, phases: Sequence[str]) -> AuditView:
     names = {name for phase in phases for name in seen.score_inputs[phase]}
     return replace(
         seen,
-        episodes=tuple(e for e in seen.episodes if f"{e.record.stage}/{e.record.slot}/{e.record.arm}" in names),
+        episodes=tuple(e for e in seen.episodes if _name(e) in names),
         scores={phase: seen.scores[phase] for phase in phases},
         score_inputs={phase: seen.score_inputs[phase] for phase in phases},
         inputs={phase: seen.inputs[phase] for phase in phases},
@@ -511,15 +511,28 @@ def _check_checkpoint(
         )
 
 
+def _name(episode: Episode) -> str:
+    """How score files call an episode."""
+    record = episode.record
+    return f"{record.stage}/{record.slot}/{record.arm}"
+
+
 def _check_scores(
     registered: Registered,
     episodes: Sequence[Episode],
     phases: Mapping[str, tuple[Mapping[str, str], list[ScoreRow], str]],
     paths: Mapping[str, Path],
 ) -> None:
-    """Each phase was scored on exactly the records that stand, each candidate once, and an artifact that no episode
-    has committed only where it was registered."""
-    standing = {f"{e.record.stage}/{e.record.slot}/{e.record.arm}": e.digest for e in episodes}
+    """Each phase was scored on exactly those of the standing records that are its own, each candidate once, and an
+    artifact that no episode has committed only where it was registered."""
+    standing = {_name(e): e.digest for e in episodes}
+    own = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
+    keys = {_name(e): e.key for e in episodes}
+    for phase, (inputs, _, _) in phases.items():
+        if strange := next((name for name in inputs if name not in keys or not own[phase].holds(keys[name])), None):
+            raise EvidenceError(
+                f"{paths[phase]} was made from {strange}, which is no episode of that phase", _again(paths[phase])
+            )
     scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
     for name, digest in standing.items():
         if name not in scored:
@@ -528,10 +541,10 @@ def _check_scores(
             path = paths[scored[name][1]]
             raise EvidenceError(f"{path} was made from another record of {name} than the one that stands", _again(path))
     wanted = {(e.digest, number, c) for e in episodes for number, c in enumerate(e.record.candidates, 1)}
-    for phase, (_, rows, _) in phases.items():
+    for phase, (inputs, rows, _) in phases.items():
         for row in rows:
             if row.role == "candidate":
-                if (row.record, row.number, row.artifact) not in wanted:
+                if (row.record, row.number, row.artifact) not in wanted or row.record not in inputs.values():
                     raise EvidenceError(
                         f"{paths[phase]} scores a candidate of {row.stage} slot {row.slot} that no record holds",
                         _again(paths[phase]),

@@ -50,10 +50,11 @@ def encode(value: Any) -> bytes:
 def is_encoded(value: Any, data: bytes) -> bool:
     """Whether bytes are the canonical form of the value that was decoded from them.
 
-    Of a text in which no number needs care, the standard library's own form has to be equal: keys were texts before.
+    Of a text in which no number needs care, the standard library's own form is as good where it is equal: keys were
+    texts before.
     """
-    if data.isascii() and not _has_number_to_care_for(text := data.decode()):
-        return _QUICK.encode(value) == text
+    if data.isascii() and not _has_number_to_care_for(text := data.decode()) and _QUICK.encode(value) == text:
+        return True
     return encode(value) == data
 
 

@@ -63,8 +63,14 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
         nonce_file: the nonce; by default a new one, or the one that is in the sealed folder.
 
     Raises:
-        UsageError: the audit looks at scores before its last episode, or the sealed folder is another audit's.
+        UsageError: the audit looks at scores before its last episode, or back at a result that is there already, or the
+            sealed folder is another audit's.
     """
+    if audit.config.claim.is_retrospective:
+        raise UsageError(
+            "a retrospective audit has no run of a target that an auditor could answer, its artifact is there already",
+            "Let the auditor run all of it alone",
+        )
     if audit.looks:
         raise UsageError(
             "later looks start on the scores of earlier ones, which the auditor's side alone can make",

@@ -139,7 +139,7 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
     decision = layout.decision.read_bytes()
     if signer is not None:
         files.write_atomic(layout.root / signature.FILE, signature.signed(decision, signer))
-    artifacts = sum(len(rows) for part in (view, *view.strata.values()) for rows in part.scores.values())
+    artifacts = sum(len(rows) for part in (view, *view.parts.values()) for rows in part.scores.values())
     return Scored(len(view.everything), artifacts, experiments, canonical.digest(decision))
 
 

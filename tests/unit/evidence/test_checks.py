@@ -112,12 +112,16 @@ def page_answered_otherwise(case: Case, at: At) -> Case:
 def lineage_told(case: Case, at: At, what: str) -> Case:
     target = case.view.target
     reply = next(answer["result"] for answer in target.replies() if "result" in answer)
-    plan = case.view.candidates[target.record.candidates[0]].decode()
+    digest = target.record.candidates[0]
+    plan = case.view.candidates[digest].decode()
+    if "line break" in what:
+        case = case.with_view(candidates={**case.view.candidates, digest: f"{plan}\n".encode()})
     hint: dict[str, Any] = {
         "history": {"history": [{"request": {"action": "experiment"}, "reply": {"ok": True}}]},
         "reply": {"E0": {"note": json.dumps(reply, sort_keys=True)}},
         "raw reply": {"files": {"old.json": reply}},
         "artifact": {"K": f"An earlier attempt was: {plan}"},
+        "artifact without its last line break": {"K": f"An earlier attempt was: {plan.strip()}."},
     }[what]
     return told(case, at("challengers", 5), **hint)
 
@@ -156,7 +160,7 @@ CASES = [
             "challengers slot 5 (withheld)",
             "every hit",
         )
-        for what in ("history", "reply", "raw reply", "artifact")
+        for what in ("history", "reply", "raw reply", "artifact", "artifact without its last line break")
     ),
     Broken(
         "challenger_channel_withheld",

@@ -218,7 +218,7 @@ def marked(*keys: str, scope: str = LINEAGE_EMPTY) -> dict[str, bool]:
 @pytest.mark.parametrize(
     ("key", "exploratory"),
     [
-        ("design.neutral_policies", set()),
+        ("design.neutral_policies", {"spread"}),
         ("design.neutral_policy_pairs", {"reference_null", "lagged_sham", "spread"}),
         ("design.neutral_policy_pairs.lagged_sham", {"lagged_sham", "spread"}),
         ("design.strata.strong.config.alpha", set()),
@@ -241,7 +241,7 @@ def entry(opened: int, contract: str = "C", **pairs: int) -> history.Entry:
     [
         (entry(10), "is no longer shown"),
         (entry(10, lagged_sham=9), "is no longer shown"),
-        (entry(10, contract="another", reference_null=9), "is no longer shown"),
+        (entry(10, contract="another", reference_null=9), "is not shown, since another contract is audited now"),
         (entry(10, reference_null=4), "is shown with 4 alone"),
     ],
 )

@@ -449,6 +449,18 @@ def test_looks_are_refused_since_they_start_on_scores(finished_audit: Audit, tmp
     assert not (tmp_path / "sealed").exists()
 
 
+def test_looking_back_is_refused_since_nothing_is_run(finished_audit: Audit, tmp_path: Path) -> None:
+    (tmp_path / "artifact").write_text("[]")
+    texts = dict.fromkeys(("published", "boundary"), "as it was")
+    back = {"artifact_file": str(tmp_path / "artifact"), "presentation": "00" * 32, **texts}
+    looking = finished_audit.with_settings(
+        claim={"grade": "core", "mode": "retrospective_present", "retrospective": back}, information={"web": None}
+    )
+    with pytest.raises(UsageError, match="a retrospective audit has no run of a target"):
+        parties(looking, tmp_path)
+    assert not (tmp_path / "sealed").exists()
+
+
 @pytest.mark.parametrize(
     "body",
     [
