@@ -142,7 +142,7 @@ def test_yaml_is_read_by_a_loader_that_makes_plain_data(name: str) -> None:
     loaders = {value for value in vars(module).values() if isinstance(value, type) and "Loader" in value.__name__}
     assert all(issubclass(loader, yaml.SafeLoader) for loader in loaders)
     used = set(re.findall(r"yaml\.\w*Loader\b", (LIBRARY / name).read_text()))
-    assert used == {"yaml.SafeLoader"}
+    assert used and used <= {"yaml.SafeLoader", "yaml.BaseLoader"}, "the base one makes nothing but texts"
 
 
 @pytest.mark.parametrize(
