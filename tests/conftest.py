@@ -248,8 +248,8 @@ def data_file() -> Callable[[str], Path]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: many tests wait for a process or a limit most of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors: many tests wait for a process or a limit most of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(scope="session")
