@@ -85,9 +85,10 @@ def test_an_audit_by_two_parties(tmp_path: Path) -> None:
     base.mkdir(mode=0o755)
     auditor = Party.make(base / "auditor", 70_001, ("config",))
     claimant = Party.make(base / "claimant", 70_002, SHIPPED)
-    signer = Signer.new(auditor.folder / "key")
+    keys = {name: auditor.folder / name for name in ("key", "registry-key")}
+    signers = {name: Signer.new(path) for name, path in keys.items()}
     (base / "offer").mkdir()
-    for path in (base / "offer", auditor.folder / "key") if IS_ROOT else ():
+    for path in (base / "offer", *keys.values()) if IS_ROOT else ():
         os.chown(path, auditor.uid, auditor.uid)
     configured = ("--configfile", DEMO, "two.yaml")
     sealing = ("-m", "dcpflow", "seal", *configured, "--to", "sealed", "--for-claimant", "../offer")
@@ -111,6 +112,18 @@ def test_an_audit_by_two_parties(tmp_path: Path) -> None:
         *("-m", "dcpflow", "verify", "../auditor/audited", "--auditor-key", "../auditor/key.pub"),
     )
     assert "claimant: the claimants; auditor: the auditors" in verified
-    assert signer.public.id in verified
+    assert signers["key"].public.id in verified
     assert "from the revealed nonce" in verified
     assert "audited by the auditors" in claimant.run("-m", "dcpflow", "show", "../auditor/audited/decision.json")
+
+    auditor.run("-m", "dcpflow", "certify", "audited", "--key", "key")
+    certificate = "audited/certificate.dsse.json"
+    auditor.run("-m", "dcpflow", "countersign", certificate, "audited", "--key", "registry-key")
+    (base / "trust.yaml").write_text(
+        "".join(
+            f"- {{key: {signers[name].public.line}, name: the {role}, roles: [{role}]}}\n"
+            for name, role in (("key", "auditor"), ("registry-key", "registry"))
+        )
+    )
+    told = claimant.run("-m", "dcpflow", "verify", "../auditor/audited", "--trust", "../trust.yaml")
+    assert "trusted as auditor" in told and "trusted as registry" in told
