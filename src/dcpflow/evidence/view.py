@@ -62,6 +62,10 @@ class Episode:
 
     @cached_property
     def _fetches(self) -> tuple[dict[str, Any], ...]:
+        asked = [line.get("line", "") for line in self.transcript[1:] if line["from"] == "agent"]
+        # a request that spells its action otherwise needs an escape for it
+        if not any(packet.ACTION in text or "\\" in text for text in asked):
+            return ()
         found = (packet.seen(request, reply) for request, reply in exchanges(self.transcript))
         return tuple(one for one in found if one)
 

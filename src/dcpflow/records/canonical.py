@@ -29,6 +29,7 @@ _NUMBER_TO_CARE_FOR = re.compile(r'(?:^|":|[,\[])-?(?:[0-9]+(?:\.0(?![0-9])|[.0-
 
 _LONG = re.compile("[0-9]{16}")
 _TEXTS = frozenset({str})
+_SMALL = 10**15
 
 
 def encode(value: Any) -> bytes:
@@ -40,11 +41,25 @@ def encode(value: Any) -> bytes:
         quick = _QUICK.encode(value)
     except (TypeError, ValueError):
         return rfc8785.dumps(value)  # which says what has no canonical form
-    texts = type(value) is str or (type(value) is list and _TEXTS.issuperset(map(type, value)))
-    looks_safe = texts or not (_has_number_to_care_for(quick) or _KEY_TO_CARE_FOR.search(quick))
+    looks_safe = _is_plain(value) or not (_has_number_to_care_for(quick) or _KEY_TO_CARE_FOR.search(quick))
     if looks_safe and (quick.isascii() or max(quick) < "\ud800"):
         return quick.encode()
     return rfc8785.dumps(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value consists of texts and small integers alone, which need no care; sooner seen than in its text."""
+    match value:
+        case str() | bool() | None:
+            return True
+        case int():
+            return -_SMALL < value < _SMALL
+        case list():
+            return _TEXTS.issuperset(map(type, value)) or all(map(_is_plain, value))
+        case dict():
+            return _TEXTS.issuperset(map(type, value)) and all(map(_is_plain, value.values()))
+        case _:
+            return False
 
 
 def is_encoded(value: Any, data: bytes) -> bool:
