@@ -121,13 +121,26 @@ def admit(entries: Sequence[Entry], kind: str, body: Mapping[str, Any]) -> bool:
             f"the slot {body['slot']} of the family {body['family']} was not reserved",
             "Reserve it first: a request begins with its registration",
         )
+    if held.body["claim"] != body["claim"]:
+        raise _taken(held, body)
     own = of_run(entries, body, kinds.STARTED, kinds.AMENDED)
     if kind == kinds.STARTED:
         if body["registration"] != (_in_force(own) if own else held.body["registration"]):
             raise _taken(held, body)
         return not _began(own, body["contract"])
     if kind == kinds.AMENDED:
-        return not own or _in_force(own) != body["new"]
+        if not own:
+            raise UsageError(
+                f"nothing was started in the slot {body['slot']} of the family {body['family']} from the results "
+                f"folder {body['run']}, so that nothing can be amended",
+                "A request begins with its start",
+            )
+        if _in_force(own) not in {body["old"], body["new"]}:
+            raise UsageError(
+                f"the amendment is of {body['old']}, and {_in_force(own)} is in force",
+                "Add the amendments of a results folder in their order",
+            )
+        return _in_force(own) != body["new"]
     decided = of_run(entries, body, kinds.DECIDED)
     return not decided or decided[-1].body["decision"] != body["decision"]
 
@@ -179,7 +192,7 @@ def _taken(held: Entry, body: Mapping[str, Any]) -> UsageError:
     return UsageError(
         f"the slot {body['slot']} of the family {body['family']} is taken: entry {held.number} has reserved it for the "
         f"claim {held.body['claim']} under the registration {held.body['registration']}, and this is the claim "
-        f"{body['claim']} under {body['registration']}",
+        f"{body['claim']} under {body.get('registration') or body['new']}",
         "Go on in the results folder that holds it, where an edit is an amendment; or give this audit a slot of its "
         "own (claim.slot) and name the taken one in claim.earlier_audits. What is only a trial can run without a "
         "registry: --config 'execution={registry: none}'",

@@ -23,6 +23,7 @@ from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical, files, history
 from dcpflow.records.draws import Nonce
 from dcpflow.stages.registry import open_place
+from dcpflow.stages.registry_proof import with_registry
 from dcpflow.stages.verify import with_task
 
 
@@ -142,7 +143,12 @@ def account_of(
 
 
 def examined(
-    path: Path, nonce_file: Path | None, data_file: Path | None = None, *, replay: bool = True
+    path: Path,
+    nonce_file: Path | None,
+    data_file: Path | None = None,
+    registry: str | None = None,
+    *,
+    replay: bool = True,
 ) -> Verification:
     """An audit that verifies.
 
@@ -150,15 +156,18 @@ def examined(
         path: a results folder or a bundle.
         nonce_file: the nonce; None where it is not known.
         data_file: the task's data set, where it is not the downloaded one.
+        registry: folder or address of the registry that it is held against; None for none.
         replay: whether to replay all conversations and to score again too, where the nonce is known.
 
     Raises:
-        UsageError: there is nothing that can be verified.
-        EvidenceError: it does not verify.
+        UsageError: there is nothing that can be verified, or no registry.
+        EvidenceError: it does not verify, or the registry says something else of it.
     """
     found = verify(path, Nonce.read(nonce_file) if nonce_file else None)
     if nonce_file and replay:
         found = with_task(found, nonce_file, data_file)
+    if registry:
+        found = with_registry(found, registry)
     if not found.ok:
         raise EvidenceError(f"nothing is done with what does not verify: {found.error}")
     return found

@@ -46,7 +46,7 @@ def reserve(layout: Layout, registered: Registered, place: str) -> None:
     log = open_place(place, make=True)
     audit = _audit(layout, registered)
     notes = slots.missing(
-        log.entries, audit, _reservation(registered), _start(layout, registered), _changed(layout, registered)
+        log.entries, audit, reservation(registered), _start(layout, registered), _changed(layout, registered)
     )
     if is_writable(log):
         log = add(log, notes)
@@ -180,7 +180,8 @@ def _audit(layout: Layout, registered: Registered) -> Audit:
     return Audit(claim["id"], claim["family"], claim["slot"], run_token(layout), registered.contract, registered.digest)
 
 
-def _reservation(registered: Registered) -> dict[str, Any]:
+def reservation(registered: Registered) -> dict[str, Any]:
+    """What a reservation says beyond the audit itself."""
     claim, alpha = registered.config("claim"), registered.config("thresholds")["alpha"]
     return {
         "alpha": alpha["total"],
@@ -190,10 +191,16 @@ def _reservation(registered: Registered) -> dict[str, Any]:
     }
 
 
+def started(registered: Registered) -> str:
+    """What a start begins."""
+    return kinds.TARGET_RUN if registered.config("claim").get("mode", PROSPECTIVE) == PROSPECTIVE else kinds.AUDIT
+
+
 def _start(layout: Layout, registered: Registered) -> dict[str, Any]:
-    mode = registered.config("claim").get("mode", PROSPECTIVE)
-    episodes = sum(1 for _ in layout.store.glob("*/*/*/*/*/holder-1.json"))
-    return {"what": kinds.TARGET_RUN if mode == PROSPECTIVE else kinds.AUDIT, "episodes": episodes}
+    return {
+        "what": started(registered),
+        "episodes": sum(1 for _ in layout.store.glob("*/*/*/*/*/holder-1.json")),
+    }
 
 
 def _changed(layout: Layout, registered: Registered) -> list[str]:

@@ -21,7 +21,7 @@ from dcpflow.authority.statement import Expiry
 from dcpflow.bundles.export import export
 from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical
+from dcpflow.records import canonical, snapshot
 from dcpflow.records.draws import Nonce
 from dcpflow.stages import certifying, private_keys, revoking
 
@@ -73,7 +73,7 @@ def desk(audit: Verification, tmp_path: Path) -> Desk:
     claim, registered = decision["claim"], decision["registration"]
     slot = {"claim": claim["id"], "family": claim["family"], "slot": claim["slot"]}
     of = {**slot, "contract": registered["contract"], "registration": registered["digest"]}
-    log = Log.create(tmp_path / "registry", Head("here", keys["registrar"].public))
+    log = Log.create(tmp_path / "registry", Head("here"))
     for kind, body in (
         (
             kinds.REGISTERED,
@@ -268,6 +268,31 @@ def test_a_registry_that_does_not_list_the_decision(desk: Desk) -> None:
     with pytest.raises(UsageError, match="the registry elsewhere does not list the decision"):
         certifying.certify(desk.audit, desk.keys["auditor"], Expiry(), str(empty), desk.certificate)
     assert not desk.certificate.exists()
+
+
+def test_what_its_registry_contradicts_is_neither_signed_nor_listed(
+    desk: Desk, run: Callable[..., Told], audit_copy: Any
+) -> None:
+    """The registry knew of another audit of the claim, and the snapshot in the results, made by hand, of none."""
+    desk.certify()
+    log, other = Log.open(desk.registry), desk.folder / "other"
+    reserved, started, decided = ((entry.kind, entry.body) for entry in log.entries)
+    earlier = (kinds.REGISTERED, {**reserved[1], "slot": "earlier"})
+    copy = Log.create(other, Head("here"))
+    for kind, body in (earlier, reserved, started, decided):
+        copy = copy.append(kind, body)
+    copy.sign(desk.keys["registrar"])
+    results = audit_copy.results
+    for says in ("the results do not say what", "knew something else"):
+        at = ("--key", desk.key("auditor"), "--registry", other)
+        code, _, err = run("certify", results, *at)
+        assert code == 1 and says in err
+        code, _, err = run("countersign", desk.certificate, results, *at)
+        assert code == 1 and says in err
+        code, out, _ = run("index", results, "--registry", other)
+        assert code == 1 and says in out
+        snapshot.write(results / "registration", snapshot.Snapshot("here", "", 3, (), 0, 0))
+    assert not (results / "certificate.dsse.json").exists()
 
 
 def test_what_does_not_verify_is_not_signed(desk: Desk, run: Callable[..., Told], audit_copy: Any) -> None:
