@@ -110,7 +110,13 @@ class Log:
             data = self.source.read(name)
             if data is None:
                 break
-            found.append(Entry.parse(data, self.source.place(name), number, self._digest_of(found)))
+            entry = Entry.parse(data, self.source.place(name), number, self._digest_of(found))
+            if found and entry.date < found[-1].date:
+                raise EvidenceError(
+                    f"{self.source.place(name)}: entry {number} is dated {entry.date}, before the one before it, "
+                    f"{found[-1].date}"
+                )
+            found.append(entry)
         return replace(self, entries=tuple(found))
 
     def _digest_of(self, entries: Sequence[Entry]) -> str:
@@ -198,7 +204,9 @@ class Log:
             if unless(log.entries):
                 return log
             number = len(log.entries) + 1
-            entry = Entry.make(number, log._digest_of(log.entries), kind, now(), body)
+            # clocks differ and are set back, and dates of a log never go back
+            date = max([now(), *(entry.date for entry in log.entries[-1:])])
+            entry = Entry.make(number, log._digest_of(log.entries), kind, date, body)
             # a link never overwrites: whoever comes second sees the other's entry, and takes the next number
             if files.write_once(self.source.root / _entry_name(number), entry.data, mode=0o444):
                 return replace(log, entries=(*log.entries, entry))

@@ -45,13 +45,13 @@ def reserve(layout: Layout, registered: Registered, place: str) -> None:
         return
     log = open_place(place, make=True)
     audit = _audit(layout, registered)
-    notes = slots.missing(
-        log.entries, audit, reservation(registered), _start(layout, registered), _changed(layout, registered)
-    )
+    asked = [] if is_writable(log) else slots.unanswered(log.entries, audit, pending(layout))
+    said = (reservation(registered), _start(layout, registered), _changed(layout, registered))
+    notes = slots.missing(log.entries, audit, asked, *said)
     if is_writable(log):
         log = add(log, notes)
     else:
-        _request(layout, notes)
+        _request(layout, [*asked, *notes])
     known = slots.snapshot(log.head, log.entries, audit)
     if known is None:
         raise UsageError(
@@ -120,7 +120,7 @@ def pending(layout: Layout) -> list[Note]:
 
 
 def read_request(data: bytes, where: str) -> list[Note]:
-    """The entries that a request asks for.
+    """The entries that a request asks for: what audits note themselves, and nothing that is the operator's to say.
 
     Raises:
         EvidenceError: it is none.
@@ -132,6 +132,8 @@ def read_request(data: bytes, where: str) -> list[Note]:
     for number, entry in enumerate(value["entries"] if isinstance(value["entries"], list) else [None], 1):
         if not isinstance(entry, dict) or entry.keys() != {"kind", "body"}:
             raise EvidenceError(f"{where}: entries must be a list of kind and body each")
+        if entry["kind"] in kinds.KINDS and entry["kind"] not in slots.NOTED:
+            raise EvidenceError(f"{where}: entry {number}: {entry['kind']} is nothing that an audit can request")
         found.append((entry["kind"], kinds.check(entry["kind"], entry["body"], f"{where}: entry {number}")))
     return found
 
@@ -207,7 +209,7 @@ def _changed(layout: Layout, registered: Registered) -> list[str]:
     """The registered keys that differ from the registration in force before."""
     past = history.entries(layout)
     changed = history.changes(past[-1].parts, registered.parts) if past else ()
-    return [change["key"][: kinds.LONGEST] for change in changed]
+    return kinds.shortened([change["key"] for change in changed])
 
 
 def _status(verdict: dict[str, Any]) -> str:

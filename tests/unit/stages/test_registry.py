@@ -176,6 +176,18 @@ def test_a_registry_by_request_is_sent_what_is_missing_and_then_knows_the_audit(
     # an amendment waits for nobody, but its operator is to be told
     audit.with_settings(**STRICTER).register()
     assert [kind for kind, _ in registry.pending(audit.job.layout)] == ["amended"]
+    # what the operator was not told between two visits is asked for in its order
+    audit.with_settings(thresholds={"gate2": {"rho": 0.03}}).register()
+    first, second = (body for _, body in registry.pending(audit.job.layout))
+    assert first["new"] == second["old"]
+    request.write_text(registry_desk.request(audit.results))
+    audit.register()
+    assert len(registry.pending(audit.job.layout)) == 3
+    registry_desk.add(str(place), request)
+    audit.register()
+    ((kind, last),) = registry.pending(audit.job.layout)
+    assert (kind, last["old"]) == ("amended", second["new"])
+    assert noted(place) == ["registered", "started", "amended", "amended"]
 
 
 def test_an_operator_adds_nothing_that_contradicts_the_log(registering: Callable[..., Audit], place: Path) -> None:
@@ -201,6 +213,10 @@ def test_an_operator_adds_nothing_that_contradicts_the_log(registering: Callable
         path = place.parent / "request.json"
         path.write_bytes(registry.to_request([(kind, body)]))
         with pytest.raises(UsageError, match=says):
+            registry_desk.add(str(place), path)
+    for kind, body in ((kinds.NEWER_MODEL, {"family": "f", "model": "m"}), (kinds.REVOKED, {})):
+        path.write_bytes(registry.to_request([(kind, body)]))
+        with pytest.raises(EvidenceError, match=f"{kind} is nothing that an audit can request"):
             registry_desk.add(str(place), path)
     for data in (b"{}", b'{"schema":"dcpflow.registry-request/1","entries":[{}]}', b"["):
         path.write_bytes(data)
