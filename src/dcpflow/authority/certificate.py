@@ -79,7 +79,7 @@ class Revocation:
     Attributes:
         entry: its number.
         date: on which the registry took it in.
-        of: what is revoked: ``certificate``, ``decision`` or ``registration``.
+        of: what is revoked: ``certificate`` or ``decision``.
         reason: one of the registry's reasons.
         text: in words; may be empty.
     """
@@ -115,7 +115,7 @@ class Listed:
     Attributes:
         origin: name of the registry.
         signers: keys whose signatures hold on its last checkpoint.
-        revocations: of this certificate, decision or registration.
+        revocations: of this certificate or decision.
         newer: day on which a newer model was first listed, by model family.
         shown: keys whose signatures of this certificate the registry was shown, by key id, and since when.
         signed: of these what its last checkpoint covers: what nobody has signed speaks against a certificate only.

@@ -15,8 +15,8 @@ TARGET_RUN, AUDIT = "target_run", "audit"
 """What is started: a target run with the audit of its claim, or the audit of a result that is there already."""
 REASONS: Final = ("verifier_flaw", "leaked_seal", "later_witness", "other")
 """Why something is revoked."""
-CERTIFICATE, DECISION, REGISTRATION = SUBJECTS = ("certificate", "decision", "registration")
-"""What can be revoked, named by its digest; a registration's is R."""
+CERTIFICATE, DECISION = SUBJECTS = ("certificate", "decision")
+"""What can be revoked, named by its digest."""
 LONGEST: Final = 4_000
 """Characters of one text."""
 MOST_NAMES: Final = 1_000

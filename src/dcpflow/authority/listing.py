@@ -20,8 +20,7 @@ def listed(log: Log, about: Verified, certificate: Certificate | None) -> Listed
         certificate: its certificate; None where there is none.
     """
     mine = certificate.digest if certificate else ""
-    subjects = {(kinds.REGISTRATION, digest) for digest in about.registrations}
-    subjects |= {(kinds.DECISION, about.decision_digest), (kinds.CERTIFICATE, mine)}
+    subjects = {(kinds.DECISION, about.decision_digest), (kinds.CERTIFICATE, mine)}
     point = log.checkpoint
     shown = [
         (key, entry)

@@ -68,7 +68,8 @@ class Log:
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         if (folder.exists() and not folder.is_dir()) or any(not name.startswith(".") for name in names):
             raise UsageError(f"{folder} is there already, and not empty", "Give a new folder for the registry")
-        files.write_once(folder / HEAD, head.to_bytes())
+        with files.writing_to(folder):
+            files.write_once(folder / HEAD, head.to_bytes())
         return cls.open(folder)
 
     @classmethod
@@ -228,16 +229,25 @@ class Log:
         statement = canonical.encode({"origin": origin, "size": size, "root": root})
         known = [point for point in log.checkpoints if point.size == size]
         envelope = known[0].envelope if known else Envelope(CHECKPOINT, statement, {})
-        if log.head.key and not known and signer.public != log.head.key:
-            raise UsageError(
-                f"{signer.public.id} is not the key of this registry, {log.head.key.id}",
-                "The registry signs a checkpoint first; others can then sign the same one",
-            )
+        if not known:
+            log.require_key(signer)
         envelope = envelope.signed_by(signer)
         for name in (_checkpoint_name(size), NEWEST):
             files.write_atomic(self.source.root / name, envelope.to_bytes())
         point = Checkpoint(origin, size, root, envelope)
         return replace(log, checkpoints=(*(one for one in log.checkpoints if one.size != size), point))
+
+    def require_key(self, signer: Signer) -> None:
+        """See that a key is the one whose signature a new checkpoint needs.
+
+        Raises:
+            UsageError: it is another one.
+        """
+        if self.head.key not in {None, signer.public}:
+            raise UsageError(
+                f"{signer.public.id} is not the key of this registry, {self.head.key.id if self.head.key else ''}",
+                "The registry signs a checkpoint first; others can then sign the same one",
+            )
 
     def prove(self, number: int) -> dict[str, Any]:
         """What shows to the holder of the last checkpoint that an entry is in the log; see :func:`verify_proof`.

@@ -11,17 +11,16 @@ from typing import Any, Final
 
 from dcpflow.authority import kinds, slots, source
 from dcpflow.authority.entry import Entry, Head
-from dcpflow.authority.log import Log
+from dcpflow.authority.log import HEAD, Log
 from dcpflow.authority.slots import Audit, Note
 from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.protocol.registration import PROSPECTIVE
 from dcpflow.records import canonical, files, history, registration, snapshot, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
 OFF: Final = "none"
 """What the configuration says where no registry is kept."""
-PROSPECTIVE: Final = "prospective"
-"""The mode of an audit that runs the target, which a registration leaves out."""
 OWN: Final = "local"
 """Origin of a registry that a run has made for itself."""
 REQUEST: Final = "dcpflow.registry-request/1"
@@ -173,8 +172,24 @@ def open_place(place: str, *, make: bool = False) -> Log:
     """
     at = source.of(place)
     if make and isinstance(at, source.Folder) and not at.root.is_absolute() and not at.root.exists():
-        Log.create(at.root, Head(OWN))
+        try:
+            Log.create(at.root, Head(OWN))
+        except UsageError:
+            # another first run may have made it in between
+            if not (at.root / HEAD).exists():
+                raise
     return Log.read(at)
+
+
+def open_folder(place: str) -> Log:
+    """The registry in a folder, for those who add to it; otherwise as :func:`open_place`.
+
+    Raises:
+        UsageError: it is read from afar.
+    """
+    if source.is_address(place):
+        raise UsageError(f"nothing can be added to {place}", "Give the registry's folder: its operator adds to it")
+    return open_place(place)
 
 
 def _audit(layout: Layout, registered: Registered) -> Audit:

@@ -349,16 +349,12 @@ def test_what_a_registry_lists_of_a_decision(about: Verified, keys: Keys, trust:
     assert found.signers == (keys["registry"].public,)
 
 
-@pytest.mark.parametrize("of", ["certificate", "decision", "registration"])
+@pytest.mark.parametrize("of", ["certificate", "decision"])
 def test_each_kind_of_revocation_reaches_its_certificate(
     about: Verified, keys: Keys, trust: tuple[Party, ...], log: Log, of: str
 ) -> None:
     made = issue(about, keys)
-    digests = {
-        "certificate": made.digest,
-        "decision": about.decision_digest,
-        "registration": about.decision["registration"]["digest"],
-    }
+    digests = {"certificate": made.digest, "decision": about.decision_digest}
     entry = {"of": of, "digest": canonical.digest(b"another"), "reason": "leaked_seal", "text": ""}
     log = log.append(kinds.REVOKED, entry)
     assert judged(made, about, trust, log).formal

@@ -243,6 +243,30 @@ def test_a_decision_is_revoked_by_its_folder_or_bundle(desk: Desk) -> None:
         revoking.revoke(desk.folder / "nowhere", str(desk.registry), "other", "")
 
 
+def test_nothing_is_listed_or_signed_that_cannot_be_finished(desk: Desk, run: Callable[..., Told]) -> None:
+    registry = Log.create(desk.folder / "theirs", Head("theirs", desk.keys["registrar"].public)).source.place("")
+    with pytest.raises(UsageError, match="is not the key of this registry"):
+        revoking.newer_model("family", "model-2", registry, desk.key("auditor"))
+    assert Log.open(Path(registry)).entries == ()
+    desk.certify()
+    before = desk.certificate.read_bytes()
+    with pytest.raises(UsageError, match="nothing can be added to http://"):
+        certifying.countersign(desk.audit, desk.certificate, desk.keys["registrar"], "http://127.0.0.1:1/")
+    assert desk.certificate.read_bytes() == before
+
+
+def test_a_place_that_there_cannot_be_is_told(desk: Desk, run: Callable[..., Told]) -> None:
+    (desk.folder / "file").touch()
+    below = desk.folder / "file" / "below"
+    for words in (
+        ("keys", "new", below),
+        ("certify", desk.results, "--key", desk.key("auditor"), "--out", below),
+        ("registry", "init", below, "--origin", "x"),
+    ):
+        code, _, err = run(*words)
+        assert code == 1 and f"{below} cannot be written: " in err
+
+
 def test_a_newer_model_ends_a_certificate(desk: Desk) -> None:
     desk.certify(expiry=Expiry(None, ("family",)))
     entry = revoking.newer_model("family", "model-2", str(desk.registry), desk.key("registrar"))

@@ -52,6 +52,18 @@ def noted(place: Path) -> list[str]:
     return [entry.kind for entry in Log.open(place).entries]
 
 
+def test_two_first_runs_make_one_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    create = Log.create
+
+    def another_before(folder: Path, head: Head) -> Log:
+        create(folder, head)
+        return create(folder, head)
+
+    monkeypatch.setattr(Log, "create", another_before)
+    assert registry.open_place("registry", make=True).head == Head("local")
+
+
 def known(audit: Audit) -> snapshot.Snapshot:
     found = snapshot.read(audit.job.layout.registration)
     assert found
