@@ -181,7 +181,7 @@ def _certify(options: argparse.Namespace) -> None:
     from dcpflow.stages import certifying, private_keys  # noqa: PLC0415
 
     signer = private_keys.read_key(options.key, options.path)
-    audit = certifying.examined(options.path, options.nonce_file, options.data_file)
+    audit = certifying.examined(options.path, options.nonce_file, options.data_file, options.registry)
     expiry = Expiry(options.expires, tuple(dict.fromkeys(options.expires_with_newer)))
     out, made = certifying.certify(audit, signer, expiry, options.registry, options.out)
     print(f"wrote {out}: {made.digest}, signed by {_names(made)}")
@@ -191,7 +191,7 @@ def _countersign(options: argparse.Namespace) -> None:
     from dcpflow.stages import certifying, private_keys  # noqa: PLC0415
 
     signer = private_keys.read_key(options.key, options.path)
-    audit = certifying.examined(options.path, options.nonce_file, options.data_file)
+    audit = certifying.examined(options.path, options.nonce_file, options.data_file, options.registry)
     made = certifying.countersign(audit, options.certificate, signer, options.registry)
     print(f"wrote {options.certificate}: {made.digest}, signed by {_names(made)}")
 

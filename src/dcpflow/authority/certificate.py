@@ -79,7 +79,7 @@ class Revocation:
     Attributes:
         entry: its number.
         date: on which the registry took it in.
-        of: what is revoked: ``certificate``, ``decision`` or ``registration``.
+        of: what is revoked: ``certificate`` or ``decision``.
         reason: one of the registry's reasons.
         text: in words; may be empty.
     """
@@ -115,9 +115,10 @@ class Listed:
     Attributes:
         origin: name of the registry.
         signers: keys whose signatures hold on its last checkpoint.
-        revocations: of this certificate, decision or registration.
+        revocations: of this certificate or decision.
         newer: day on which a newer model was first listed, by model family.
-        signed: day on which the registry was first shown a signature of this certificate, by key id.
+        shown: keys whose signatures of this certificate the registry was shown, by key id, and since when.
+        signed: of these what its last checkpoint covers: what nobody has signed speaks against a certificate only.
         witnesses: recoveries that were filed.
     """
 
@@ -125,6 +126,7 @@ class Listed:
     signers: tuple[PublicKey, ...] = ()
     revocations: tuple[Revocation, ...] = ()
     newer: Mapping[str, datetime.date] = field(default_factory=dict)
+    shown: Mapping[str, datetime.date] = field(default_factory=dict)
     signed: Mapping[str, datetime.date] = field(default_factory=dict)
     witnesses: tuple[Filed, ...] = ()
 
@@ -272,7 +274,7 @@ def _unsigned(signatures: Sequence[Signature], registry: Listed | None) -> Itera
         if one.fault:
             yield f"the signature of {one.name}: {one.fault}"
     present = {one.key for one in signatures}
-    for key, day in registry.signed.items() if registry else ():
+    for key, day in registry.shown.items() if registry else ():
         if key not in present:
             yield f"a signature was stripped: the registry was shown that of {key} on {day}"
 

@@ -89,9 +89,15 @@ class Entry:
 
     @classmethod
     def make(cls, number: int, previous: str, kind: str, date: str, body: Mapping[str, Any]) -> Entry:
-        """A new entry, whose body is held against its kind."""
+        """A new entry, whose body is held against its kind.
+
+        Raises:
+            EvidenceError: the body is not as its kind asks for, or larger than what is read.
+        """
         found = kinds.check(kind, dict(body), f"a new entry of kind {kind}")
         data = to_file({"number": number, "previous": previous, "kind": kind, "date": date, "body": found})
+        if len(data) > LARGEST:
+            raise EvidenceError(f"a new entry of kind {kind} has {len(data)} bytes, and at most {LARGEST} are read")
         return cls(number, previous, kind, date, found, data)
 
     @classmethod

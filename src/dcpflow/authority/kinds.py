@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
@@ -15,10 +15,13 @@ TARGET_RUN, AUDIT = "target_run", "audit"
 """What is started: a target run with the audit of its claim, or the audit of a result that is there already."""
 REASONS: Final = ("verifier_flaw", "leaked_seal", "later_witness", "other")
 """Why something is revoked."""
-CERTIFICATE, DECISION, REGISTRATION = SUBJECTS = ("certificate", "decision", "registration")
-"""What can be revoked, named by its digest; a registration's is R."""
+CERTIFICATE, DECISION = SUBJECTS = ("certificate", "decision")
+"""What can be revoked, named by its digest."""
 LONGEST: Final = 4_000
 """Characters of one text."""
+MOST_NAMES: Final = 1_000
+ALL_NAMES: Final = 65_536
+"""Characters of all names of one list."""
 
 _BREAK: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -39,7 +42,15 @@ DIGEST: Final[Form] = ("a digest (sha256: and 64 hex digits)", canonical.is_dige
 TOKEN: Final[Form] = ("32 hex digits", lambda value: canonical.is_digest(f"sha256:{value}{value}"))
 SHARE: Final[Form] = ("a number above 0 up to 1", lambda value: type(value) in {int, float} and 0 < value <= 1)
 COUNT: Final[Form] = ("a whole number from 0", lambda value: type(value) is int and value >= 0)
-NAMES: Final[Form] = ("a list of names", lambda value: isinstance(value, list) and all(map(_is_text, value)))
+NAMES: Final[Form] = (
+    f"a list of at most {MOST_NAMES} names with {ALL_NAMES} characters",
+    lambda value: (
+        isinstance(value, list)
+        and len(value) <= MOST_NAMES
+        and all(map(_is_text, value))
+        and sum(map(len, value)) <= ALL_NAMES
+    ),
+)
 ROLES: Final[Form] = (
     "claimant, auditor and registry as text, and self_audited",
     lambda value: (
@@ -82,6 +93,17 @@ KINDS: Final[Mapping[str, Mapping[str, Form]]] = {
     NEWER_MODEL: {"family": TEXT, "model": TEXT},
 }
 """By kind, the fields of a body: all of them, and no other."""
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """As many of the names as a body can hold, each cut to what it can, and how many more there are."""
+    found: list[str] = []
+    for name in names:
+        cut = name[:LONGEST]
+        if len(found) + 1 == MOST_NAMES or sum(map(len, found)) + len(cut) + LONGEST > ALL_NAMES:
+            return [*found, f"and {len(names) - len(found)} more"]
+        found.append(cut)
+    return found
 
 
 def check(kind: object, body: object, where: str) -> dict[str, Any]:

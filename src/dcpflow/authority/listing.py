@@ -20,9 +20,14 @@ def listed(log: Log, about: Verified, certificate: Certificate | None) -> Listed
         certificate: its certificate; None where there is none.
     """
     mine = certificate.digest if certificate else ""
-    subjects = {(kinds.REGISTRATION, digest) for digest in about.registrations}
-    subjects |= {(kinds.DECISION, about.decision_digest), (kinds.CERTIFICATE, mine)}
+    subjects = {(kinds.DECISION, about.decision_digest), (kinds.CERTIFICATE, mine)}
     point = log.checkpoint
+    shown = [
+        (key, entry)
+        for entry in log.entries
+        if entry.kind == kinds.CERTIFIED and entry.body["certificate"] == mine
+        for key in entry.body["keys"]
+    ]
     return Listed(
         origin=log.head.origin,
         signers=tuple(point.signers(point.envelope.keys.values())) if point else (),
@@ -32,12 +37,8 @@ def listed(log: Log, about: Verified, certificate: Certificate | None) -> Listed
             if entry.kind == kinds.REVOKED and (entry.body["of"], entry.body["digest"]) in subjects
         ),
         newer=_first((entry.body["family"], entry) for entry in log.entries if entry.kind == kinds.NEWER_MODEL),
-        signed=_first(
-            (key, entry)
-            for entry in log.entries
-            if entry.kind == kinds.CERTIFIED and entry.body["certificate"] == mine
-            for key in entry.body["keys"]
-        ),
+        shown=_first(shown),
+        signed=_first((key, entry) for key, entry in shown if point and entry.number <= point.size),
         witnesses=tuple(
             Filed(entry.number, _day(entry), entry.body["record"], entry.body["text"])
             for entry in log.entries

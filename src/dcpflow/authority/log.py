@@ -68,7 +68,8 @@ class Log:
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         if (folder.exists() and not folder.is_dir()) or any(not name.startswith(".") for name in names):
             raise UsageError(f"{folder} is there already, and not empty", "Give a new folder for the registry")
-        files.write_once(folder / HEAD, head.to_bytes())
+        with files.writing_to(folder):
+            files.write_once(folder / HEAD, head.to_bytes())
         return cls.open(folder)
 
     @classmethod
@@ -110,7 +111,13 @@ class Log:
             data = self.source.read(name)
             if data is None:
                 break
-            found.append(Entry.parse(data, self.source.place(name), number, self._digest_of(found)))
+            entry = Entry.parse(data, self.source.place(name), number, self._digest_of(found))
+            if found and entry.date < found[-1].date:
+                raise EvidenceError(
+                    f"{self.source.place(name)}: entry {number} is dated {entry.date}, before the one before it, "
+                    f"{found[-1].date}"
+                )
+            found.append(entry)
         return replace(self, entries=tuple(found))
 
     def _digest_of(self, entries: Sequence[Entry]) -> str:
@@ -198,7 +205,9 @@ class Log:
             if unless(log.entries):
                 return log
             number = len(log.entries) + 1
-            entry = Entry.make(number, log._digest_of(log.entries), kind, now(), body)
+            # clocks differ and are set back, and dates of a log never go back
+            date = max([now(), *(entry.date for entry in log.entries[-1:])])
+            entry = Entry.make(number, log._digest_of(log.entries), kind, date, body)
             # a link never overwrites: whoever comes second sees the other's entry, and takes the next number
             if files.write_once(self.source.root / _entry_name(number), entry.data, mode=0o444):
                 return replace(log, entries=(*log.entries, entry))
@@ -220,16 +229,25 @@ class Log:
         statement = canonical.encode({"origin": origin, "size": size, "root": root})
         known = [point for point in log.checkpoints if point.size == size]
         envelope = known[0].envelope if known else Envelope(CHECKPOINT, statement, {})
-        if log.head.key and not known and signer.public != log.head.key:
-            raise UsageError(
-                f"{signer.public.id} is not the key of this registry, {log.head.key.id}",
-                "The registry signs a checkpoint first; others can then sign the same one",
-            )
+        if not known:
+            log.require_key(signer)
         envelope = envelope.signed_by(signer)
         for name in (_checkpoint_name(size), NEWEST):
             files.write_atomic(self.source.root / name, envelope.to_bytes())
         point = Checkpoint(origin, size, root, envelope)
         return replace(log, checkpoints=(*(one for one in log.checkpoints if one.size != size), point))
+
+    def require_key(self, signer: Signer) -> None:
+        """See that a key is the one whose signature a new checkpoint needs.
+
+        Raises:
+            UsageError: it is another one.
+        """
+        if self.head.key not in {None, signer.public}:
+            raise UsageError(
+                f"{signer.public.id} is not the key of this registry, {self.head.key.id if self.head.key else ''}",
+                "The registry signs a checkpoint first; others can then sign the same one",
+            )
 
     def prove(self, number: int) -> dict[str, Any]:
         """What shows to the holder of the last checkpoint that an entry is in the log; see :func:`verify_proof`.

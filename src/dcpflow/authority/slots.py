@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dcpflow.authority import kinds
 from dcpflow.authority.entry import Entry, Head
@@ -13,6 +13,8 @@ from dcpflow.records.snapshot import Snapshot
 
 Note = tuple[str, dict[str, Any]]
 """Kind and body of an entry that is to be added."""
+NOTED: Final = frozenset({kinds.REGISTERED, kinds.STARTED, kinds.AMENDED, kinds.DECIDED})
+"""What audits note themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ def of_run(entries: Sequence[Entry], run: Mapping[str, Any], *which: str) -> lis
 def missing(
     entries: Sequence[Entry],
     audit: Audit,
+    asked: Sequence[Note],
     reservation: Mapping[str, Any],
     start: Mapping[str, Any],
     keys: Sequence[str],
@@ -70,6 +73,7 @@ def missing(
     Args:
         entries: of the registry.
         audit: the audit.
+        asked: what the registry's operator was asked to add, as :func:`unanswered` gives it.
         reservation: what a reservation says beyond the audit itself: alpha, family_alpha, roles, mode.
         start: what a start says beyond it: what, episodes.
         keys: registered keys that differ from the registration that was in force here before.
@@ -77,7 +81,7 @@ def missing(
     Raises:
         UsageError: the slot belongs to another registration.
     """
-    own = of_run(entries, audit.place, kinds.STARTED, kinds.AMENDED)
+    own = of_run([*entries, *map(_requested, asked)], audit.place, kinds.STARTED, kinds.AMENDED)
     begin: Note = (kinds.STARTED, {**audit.place, **audit.digests, **start})
     if own:
         in_force = _in_force(own)
@@ -88,6 +92,25 @@ def missing(
     slot = {name: value for name, value in audit.place.items() if name != "run"}
     reserve: Note = (kinds.REGISTERED, {**slot, **audit.digests, **reservation})
     return [reserve, begin] if admit(entries, *reserve) else [begin]
+
+
+def unanswered(entries: Sequence[Entry], audit: Audit, asked: Sequence[Note]) -> list[Note]:
+    """What of a request the log does not say yet, in order.
+
+    A request of an audit that the log does not know at all is made anew: under it nothing can have begun.
+    """
+    noted = of_run(entries, audit.place, kinds.STARTED, kinds.AMENDED, kinds.DECIDED)
+    own = [(entry.kind, entry.body) for entry in noted]
+    wanted = [note for note in asked if note[0] != kinds.REGISTERED] if own else []
+    # its first notes are the last ones that were added
+    added = next(count for count in range(len(wanted), -1, -1) if own[len(own) - count :] == wanted[:count])
+    return wanted[added:]
+
+
+def _requested(note: Note) -> Entry:
+    """A note as an entry that is still to be added."""
+    kind, body = note
+    return Entry(0, "", kind, "", body, b"")
 
 
 def outcome(audit: Audit, decision: str, core: str, evidence: str) -> Note:
@@ -109,7 +132,7 @@ def admit(entries: Sequence[Entry], kind: str, body: Mapping[str, Any]) -> bool:
     Raises:
         UsageError: it contradicts what is there: the slot belongs to another registration, or nobody has reserved it.
     """
-    if kind not in {kinds.REGISTERED, kinds.STARTED, kinds.AMENDED, kinds.DECIDED}:
+    if kind not in NOTED:
         return not any(entry.kind == kind and entry.body == body for entry in entries)
     held = holder(entries, body)
     if kind == kinds.REGISTERED:
@@ -121,13 +144,26 @@ def admit(entries: Sequence[Entry], kind: str, body: Mapping[str, Any]) -> bool:
             f"the slot {body['slot']} of the family {body['family']} was not reserved",
             "Reserve it first: a request begins with its registration",
         )
+    if held.body["claim"] != body["claim"]:
+        raise _taken(held, body)
     own = of_run(entries, body, kinds.STARTED, kinds.AMENDED)
     if kind == kinds.STARTED:
         if body["registration"] != (_in_force(own) if own else held.body["registration"]):
             raise _taken(held, body)
         return not _began(own, body["contract"])
     if kind == kinds.AMENDED:
-        return not own or _in_force(own) != body["new"]
+        if not own:
+            raise UsageError(
+                f"nothing was started in the slot {body['slot']} of the family {body['family']} from the results "
+                f"folder {body['run']}, so that nothing can be amended",
+                "A request begins with its start",
+            )
+        if _in_force(own) not in {body["old"], body["new"]}:
+            raise UsageError(
+                f"the amendment is of {body['old']}, and {_in_force(own)} is in force",
+                "Add the amendments of a results folder in their order",
+            )
+        return _in_force(own) != body["new"]
     decided = of_run(entries, body, kinds.DECIDED)
     return not decided or decided[-1].body["decision"] != body["decision"]
 
@@ -179,7 +215,7 @@ def _taken(held: Entry, body: Mapping[str, Any]) -> UsageError:
     return UsageError(
         f"the slot {body['slot']} of the family {body['family']} is taken: entry {held.number} has reserved it for the "
         f"claim {held.body['claim']} under the registration {held.body['registration']}, and this is the claim "
-        f"{body['claim']} under {body['registration']}",
+        f"{body['claim']} under {body.get('registration') or body['new']}",
         "Go on in the results folder that holds it, where an edit is an amendment; or give this audit a slot of its "
         "own (claim.slot) and name the taken one in claim.earlier_audits. What is only a trial can run without a "
         "registry: --config 'execution={registry: none}'",

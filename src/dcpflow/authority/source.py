@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import stat
+import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -46,7 +51,10 @@ class Folder:
     def read(self, name: str) -> bytes | None:  # noqa: D102 - as the protocol says
         path = self.root / name
         try:
-            with path.open("rb") as file:
+            # a pipe would be waited for
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise EvidenceError(f"{path} is no file")
                 data = file.read(LARGEST + 1)
         except FileNotFoundError:
             return None
@@ -100,7 +108,9 @@ class Server:
             finally:
                 # what was read to its end leaves its connection to the next file
                 response.release_conn() if response.status == 200 else response.close()
+            self._left()
         except (HTTPError, OSError, ValueError) as error:
+            self._left()
             raise EvidenceError(
                 f"{place} cannot be read: {type(error).__name__}", "See that the registry's server can be reached"
             ) from None
@@ -132,7 +142,27 @@ class Server:
 
             self._pool = urllib3.PoolManager(maxsize=1)
             self._deadline = time.monotonic() + ALL_SECONDS
+            self._end_by(ALL_SECONDS)
         return self._pool
+
+    def _end_by(self, seconds: float) -> None:
+        """Shut the connection when the time is over: a server that sends its headers byte by byte is never silent."""
+        host, opened = self._pool.connection_from_url(self.address), []
+
+        class Connection(host.ConnectionCls):  # type: ignore[misc, name-defined]
+            def connect(self) -> None:
+                super().connect()
+                opened[:] = [self.sock]
+
+        def shut() -> None:
+            for one in opened:
+                with suppress(OSError):
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+        host.ConnectionCls = Connection
+        timer = threading.Timer(seconds, shut)
+        timer.daemon = True
+        timer.start()
 
     def _left(self) -> float:
         left = self._deadline - time.monotonic()

@@ -56,7 +56,11 @@ def read(path: Path) -> tuple[Party, ...]:
     try:
         value = yaml.load(data.decode("utf-8"), _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"the trust file {path} is not YAML: {' '.join(str(error).split())}", REMEDY) from None
+        # nothing of its text is shown: it may be a private key
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        why = getattr(error, "problem", None) or type(error).__name__
+        raise UsageError(f"the trust file {path} is not YAML{where}: {why}", REMEDY) from None
     if not isinstance(value, list):
         raise UsageError(f"the trust file {path} must hold a list of keys", REMEDY)
     found: list[Party] = []
@@ -83,7 +87,9 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, value in pairs:
         if not isinstance(key, str) or key in found:
-            raise yaml.YAMLError(f"the key {key!r:.60} is no text, or stands twice in one entry")
+            name = f"the key {key!r}" if isinstance(key, str) and key in FIELDS else "a key"
+            problem = f"{name} is no text, or stands twice in one entry"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         found[key] = value
     return found
 

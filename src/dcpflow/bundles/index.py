@@ -74,7 +74,8 @@ def index(paths: Iterable[Path], signed: Callable[[Verification], Signed]) -> li
 
     Args:
         paths: results folders, bundles of ours or of dcp-audit, imported ones, or folders of these.
-        signed: says of an audit that was verified what certificates say of it.
+        signed: says of an audit that was verified what certificates say of it; a :class:`DcpflowError` where something
+            else contradicts the audit, which then stands there as not verified.
     """
     entries = [_entry(path, signed) for path in dict.fromkeys(one for path in paths for one in _within(path))]
     return sorted(entries, key=_place)

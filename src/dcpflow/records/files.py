@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from dcpflow.errors import EvidenceError
+from dcpflow.errors import EvidenceError, UsageError
 
 TRIED: Final = bytes(65_536)
 """What a folder has to have room for, to be called writable."""
@@ -64,6 +66,19 @@ def read(path: Path, what: str, remedy: str = "") -> bytes:
         raise EvidenceError(f"{what} is missing: {path}", remedy) from None
     except OSError as error:
         raise EvidenceError(f"{what} cannot be read: {path}: {error.strerror}", remedy) from None
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Around what writes to a place that the user has named.
+
+    Raises:
+        UsageError: there can be no such file or folder.
+    """
+    try:
+        yield
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "Give another place") from None
 
 
 def private_folder(path: Path) -> Path:

@@ -22,7 +22,8 @@ from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical, files, history
 from dcpflow.records.draws import Nonce
-from dcpflow.stages.registry import open_place
+from dcpflow.stages.registry import open_folder, open_place
+from dcpflow.stages.registry_proof import with_registry
 from dcpflow.stages.verify import with_task
 
 
@@ -64,7 +65,8 @@ def certify(
         version=version("dcpflow"),
     )
     signed = Envelope(statement.PAYLOAD_TYPE, stated.to_bytes(), {}).signed_by(signer)
-    files.write_atomic(out, signed.to_bytes())
+    with files.writing_to(out):
+        files.write_atomic(out, signed.to_bytes())
     return out, Certificate(signed, stated)
 
 
@@ -89,23 +91,25 @@ def countersign(audit: Verification, given: Path, signer: Signer, registry: str 
         registry: folder of the registry, which then lists the certificate with all its signatures; None for no entry.
 
     Raises:
-        UsageError: this is no audit of dcpflow.
+        UsageError: this is no audit of dcpflow, or nothing can be added to the registry. Nothing is signed.
         EvidenceError: the certificate does not hold. Nothing is signed.
     """
-    log = open_place(registry) if registry else None
+    log = open_folder(registry) if registry else None
     account = account_of(audit, given, log=log)
     if account.faults or account.certificate is None:
         raise EvidenceError(f"{given} is not signed, since it does not hold: {'; '.join(account.faults)}")
     read = account.certificate
     signed = Certificate(read.envelope.signed_by(signer), read.stated)
+    body = {
+        "certificate": signed.digest,
+        "decision": signed.stated.decision,
+        "registration": signed.stated.facts["registration"],
+        "keys": list(signed.envelope.signatures),
+    }
+    if log:
+        kinds.check(kinds.CERTIFIED, body, f"what the registry {log.head.origin!r} would list")
     files.write_atomic(given, signed.envelope.to_bytes())
     if log:
-        body = {
-            "certificate": signed.digest,
-            "decision": signed.stated.decision,
-            "registration": signed.stated.facts["registration"],
-            "keys": list(signed.envelope.signatures),
-        }
         log.append(kinds.CERTIFIED, body, unless=lambda entries: any(entry.body == body for entry in entries))
     return signed
 
@@ -142,7 +146,12 @@ def account_of(
 
 
 def examined(
-    path: Path, nonce_file: Path | None, data_file: Path | None = None, *, replay: bool = True
+    path: Path,
+    nonce_file: Path | None,
+    data_file: Path | None = None,
+    registry: str | None = None,
+    *,
+    replay: bool = True,
 ) -> Verification:
     """An audit that verifies.
 
@@ -150,15 +159,18 @@ def examined(
         path: a results folder or a bundle.
         nonce_file: the nonce; None where it is not known.
         data_file: the task's data set, where it is not the downloaded one.
+        registry: folder or address of the registry that it is held against; None for none.
         replay: whether to replay all conversations and to score again too, where the nonce is known.
 
     Raises:
-        UsageError: there is nothing that can be verified.
-        EvidenceError: it does not verify.
+        UsageError: there is nothing that can be verified, or no registry.
+        EvidenceError: it does not verify, or the registry says something else of it.
     """
     found = verify(path, Nonce.read(nonce_file) if nonce_file else None)
     if nonce_file and replay:
         found = with_task(found, nonce_file, data_file)
+    if registry:
+        found = with_registry(found, registry)
     if not found.ok:
         raise EvidenceError(f"nothing is done with what does not verify: {found.error}")
     return found

@@ -20,7 +20,7 @@ from dcpflow.records import files
 from dcpflow.report.screen import number
 from dcpflow.report.sheet import Section, Sheet, Table
 from dcpflow.report.wording import bounded
-from dcpflow.stages import certificate_text, certifying
+from dcpflow.stages import certificate_text, certifying, registry_proof
 
 TABLE: Final = "index"
 COLUMNS: Final = tuple(tables.SCHEMAS[TABLE])
@@ -43,13 +43,16 @@ def signed(
 
     Args:
         parties: whose keys are believed; None where nobody said.
-        log: a registry, which knows of revocations; None for none.
+        log: a registry, which knows of revocations, and with which the audit has to agree; None for none. Where it
+            does not, an :class:`EvidenceError` says so.
         at: the day on which it has to stand; by default today.
     """
 
     def read(audit: Verification) -> Signed:
         if audit.replayed is None:
             return UNSIGNED
+        if log:
+            registry_proof.hold(Path(audit.path), log)
         account = certifying.account_of(audit, None, parties, log, at)
         stated = account.certificate.stated if account.certificate else None
         return Signed(

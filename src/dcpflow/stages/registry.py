@@ -11,17 +11,16 @@ from typing import Any, Final
 
 from dcpflow.authority import kinds, slots, source
 from dcpflow.authority.entry import Entry, Head
-from dcpflow.authority.log import Log
+from dcpflow.authority.log import HEAD, Log
 from dcpflow.authority.slots import Audit, Note
 from dcpflow.errors import EvidenceError, UsageError
+from dcpflow.protocol.registration import PROSPECTIVE
 from dcpflow.records import canonical, files, history, registration, snapshot, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
 OFF: Final = "none"
 """What the configuration says where no registry is kept."""
-PROSPECTIVE: Final = "prospective"
-"""The mode of an audit that runs the target, which a registration leaves out."""
 OWN: Final = "local"
 """Origin of a registry that a run has made for itself."""
 REQUEST: Final = "dcpflow.registry-request/1"
@@ -45,13 +44,13 @@ def reserve(layout: Layout, registered: Registered, place: str) -> None:
         return
     log = open_place(place, make=True)
     audit = _audit(layout, registered)
-    notes = slots.missing(
-        log.entries, audit, _reservation(registered), _start(layout, registered), _changed(layout, registered)
-    )
+    asked = [] if is_writable(log) else slots.unanswered(log.entries, audit, pending(layout))
+    said = (reservation(registered), _start(layout, registered), _changed(layout, registered))
+    notes = slots.missing(log.entries, audit, asked, *said)
     if is_writable(log):
         log = add(log, notes)
     else:
-        _request(layout, notes)
+        _request(layout, [*asked, *notes])
     known = slots.snapshot(log.head, log.entries, audit)
     if known is None:
         raise UsageError(
@@ -120,7 +119,7 @@ def pending(layout: Layout) -> list[Note]:
 
 
 def read_request(data: bytes, where: str) -> list[Note]:
-    """The entries that a request asks for.
+    """The entries that a request asks for: what audits note themselves, and nothing that is the operator's to say.
 
     Raises:
         EvidenceError: it is none.
@@ -132,6 +131,8 @@ def read_request(data: bytes, where: str) -> list[Note]:
     for number, entry in enumerate(value["entries"] if isinstance(value["entries"], list) else [None], 1):
         if not isinstance(entry, dict) or entry.keys() != {"kind", "body"}:
             raise EvidenceError(f"{where}: entries must be a list of kind and body each")
+        if entry["kind"] in kinds.KINDS and entry["kind"] not in slots.NOTED:
+            raise EvidenceError(f"{where}: entry {number}: {entry['kind']} is nothing that an audit can request")
         found.append((entry["kind"], kinds.check(entry["kind"], entry["body"], f"{where}: entry {number}")))
     return found
 
@@ -171,8 +172,24 @@ def open_place(place: str, *, make: bool = False) -> Log:
     """
     at = source.of(place)
     if make and isinstance(at, source.Folder) and not at.root.is_absolute() and not at.root.exists():
-        Log.create(at.root, Head(OWN))
+        try:
+            Log.create(at.root, Head(OWN))
+        except UsageError:
+            # another first run may have made it in between
+            if not (at.root / HEAD).exists():
+                raise
     return Log.read(at)
+
+
+def open_folder(place: str) -> Log:
+    """The registry in a folder, for those who add to it; otherwise as :func:`open_place`.
+
+    Raises:
+        UsageError: it is read from afar.
+    """
+    if source.is_address(place):
+        raise UsageError(f"nothing can be added to {place}", "Give the registry's folder: its operator adds to it")
+    return open_place(place)
 
 
 def _audit(layout: Layout, registered: Registered) -> Audit:
@@ -180,7 +197,8 @@ def _audit(layout: Layout, registered: Registered) -> Audit:
     return Audit(claim["id"], claim["family"], claim["slot"], run_token(layout), registered.contract, registered.digest)
 
 
-def _reservation(registered: Registered) -> dict[str, Any]:
+def reservation(registered: Registered) -> dict[str, Any]:
+    """What a reservation says beyond the audit itself."""
     claim, alpha = registered.config("claim"), registered.config("thresholds")["alpha"]
     return {
         "alpha": alpha["total"],
@@ -190,17 +208,23 @@ def _reservation(registered: Registered) -> dict[str, Any]:
     }
 
 
+def started(registered: Registered) -> str:
+    """What a start begins."""
+    return kinds.TARGET_RUN if registered.config("claim").get("mode", PROSPECTIVE) == PROSPECTIVE else kinds.AUDIT
+
+
 def _start(layout: Layout, registered: Registered) -> dict[str, Any]:
-    mode = registered.config("claim").get("mode", PROSPECTIVE)
-    episodes = sum(1 for _ in layout.store.glob("*/*/*/*/*/holder-1.json"))
-    return {"what": kinds.TARGET_RUN if mode == PROSPECTIVE else kinds.AUDIT, "episodes": episodes}
+    return {
+        "what": started(registered),
+        "episodes": sum(1 for _ in layout.store.glob("*/*/*/*/*/holder-1.json")),
+    }
 
 
 def _changed(layout: Layout, registered: Registered) -> list[str]:
     """The registered keys that differ from the registration in force before."""
     past = history.entries(layout)
     changed = history.changes(past[-1].parts, registered.parts) if past else ()
-    return [change["key"][: kinds.LONGEST] for change in changed]
+    return kinds.shortened([change["key"] for change in changed])
 
 
 def _status(verdict: dict[str, Any]) -> str:

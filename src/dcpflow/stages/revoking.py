@@ -13,7 +13,7 @@ from dcpflow.errors import UsageError
 from dcpflow.records import canonical, files
 from dcpflow.stages.certifying import read_certificate
 from dcpflow.stages.private_keys import read_key
-from dcpflow.stages.registry import open_place
+from dcpflow.stages.registry import open_folder
 
 NAME = "decision.json"
 
@@ -31,7 +31,7 @@ def revoke(path: Path, registry: str, reason: str, text: str, key: Path | None =
         key: the registry's private key, to sign a checkpoint over the entry at once; None to sign none.
 
     Raises:
-        UsageError: there is nothing to revoke, or the key must not be used.
+        UsageError: there is nothing to revoke, or the key must not be used or is not the registry's. Nothing is listed.
         EvidenceError: the file is neither a certificate nor a bundle.
     """
     of, digest = _subject(path)
@@ -53,7 +53,9 @@ def newer_model(family: str, model: str, registry: str, key: Path | None = None)
 def _append(registry: str, kind: str, body: Mapping[str, Any], key: Path | None) -> Entry:
     """The entry with this body, which stands in the registry once, however often it is asked for."""
     signer = read_key(key) if key else None
-    log = open_place(registry)
+    log = open_folder(registry)
+    if signer:
+        log.require_key(signer)
     log = log.append(kind, body, unless=lambda entries: any(_same(entry, kind, body) for entry in entries))
     if signer:
         log.sign(signer)

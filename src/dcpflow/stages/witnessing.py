@@ -20,7 +20,7 @@ from dcpflow.records.draws import PUBLIC_MARK, Nonce
 from dcpflow.records.objects import ObjectStore
 from dcpflow.scoring.scorer import Artifact, Score
 from dcpflow.stages.laboratory import Job
-from dcpflow.stages.registry import open_place
+from dcpflow.stages.registry import open_folder
 from dcpflow.stages.scoring import score_artifacts
 
 SCHEMA: Final = "dcpflow.recovery/1"
@@ -83,16 +83,21 @@ def file_witness(
         The record and its digest.
 
     Raises:
-        UsageError: this is no results folder, or the words are no lines.
+        UsageError: this is no results folder, the words are no lines, nothing can be added to the registry, or another
+            file has the name of the record. Nothing is written.
         EvidenceError: the artifact is invalid, misses the line, or is the claimed one. Nothing is written.
     """
     for name, text in (("--how", how), ("--by", by)):
         words, holds = kinds.TEXT
         if not holds(text):
             raise UsageError(f"{name} must be {words}, is {text!r:.60}")
-    log = open_place(registry) if registry else None
+    log = open_folder(registry) if registry else None
     found = _scored(audit, _read(artifact, "the artifact"), str(artifact), how, by, nonce_file, data_file)
-    digest = stagefile.write(out, SCHEMA, asdict(found))
+    digest = stagefile.digest(SCHEMA, asdict(found))
+    if out.exists() and not _holds(out, digest):
+        raise UsageError(f"there is something else already: {out}", "Give another --out, or remove it")
+    with files.writing_to(out):
+        stagefile.write(out, SCHEMA, asdict(found))
     if log:
         body = {"registration": found.registration, "record": digest, "text": how}
         log.append(kinds.WITNESS, body, unless=lambda entries: any(entry.body == body for entry in entries))
@@ -178,6 +183,14 @@ def _scored(
         how=how,
         by=by,
     )
+
+
+def _holds(path: Path, digest: str) -> bool:
+    """Whether a file is the recovery record of this digest."""
+    try:
+        return path.is_file() and stagefile.read(path, SCHEMA, "the recovery record")[1] == digest
+    except EvidenceError:
+        return False
 
 
 def _mean(score: Score) -> float:

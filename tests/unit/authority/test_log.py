@@ -75,6 +75,32 @@ def test_what_was_appended_is_read_again(log: Log, folder: Path) -> None:
     again.verify(again.checkpoint, [again.head.key] if again.head.key else [])
 
 
+def test_nothing_is_written_that_is_not_read(log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"claim": "c", "family": "f", "slot": "s", "run": "a" * 32, "old": ONE, "new": TWO}
+    many = [f"{number} {'k' * 3_900}" for number in range(300)]
+    with pytest.raises(EvidenceError, match="keys must be a list of at most 1000 names with 65536 characters"):
+        log.append(kinds.AMENDED, {**body, "keys": many})
+    for names in (many, [str(number) for number in range(5_000)]):
+        log = log.append(kinds.AMENDED, {**body, "keys": kinds.shortened(names)})
+    assert log.entries[-1].body["keys"][-1] == "and 4001 more"
+    assert kinds.shortened(["a", "b"]) == ["a", "b"]
+    monkeypatch.setattr("dcpflow.authority.entry.LARGEST", 100)
+    with pytest.raises(EvidenceError, match="at most 100 are read"):
+        log.append(kinds.WITNESS, witness("x"))
+    monkeypatch.undo()
+    assert len(Log.open(folder).entries) == 7
+
+
+def test_dates_never_go_back(log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = log.entries[-1]
+    monkeypatch.setattr("dcpflow.authority.log.now", lambda: "2001-01-01T00:00:00Z")
+    assert log.append(kinds.WITNESS, witness("a clock that was set back")).entries[-1].date == last.date
+    made = Entry.make(7, Log.open(folder).entries[-1].digest, kinds.WITNESS, "2001-01-01T00:00:00Z", witness("old"))
+    put(entry_file(folder, 7), made.data)
+    with pytest.raises(EvidenceError, match="entry 7 is dated 2001-01-01T00:00:00Z, before the one before it"):
+        Log.open(folder)
+
+
 def test_a_checkpoint_is_signed_by_the_registry_first_and_then_by_whoever_witnesses_it(
     log: Log, folder: Path, signer: Signer, tmp_path: Path
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -166,6 +169,45 @@ def test_a_server_has_no_more_time_and_bytes_than_are_given(
     monkeypatch.setattr(source, "ALL_SECONDS", 0.0)
     with pytest.raises(EvidenceError, match="was not read within 0 s"):
         Log.read(source.of(address))
+
+
+class Dripping(Hostile):
+    """Sends headers or the size of a chunk byte by byte, and is never silent for long."""
+
+    start = b""
+
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n" + self.start)
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"0")
+                time.sleep(0.05)
+
+
+class DrippingHeader(Dripping):
+    start = b"X: "
+
+
+class DrippingChunk(Dripping):
+    start = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("handler", [DrippingHeader, DrippingChunk])
+def test_a_server_that_is_never_silent_has_no_more_time_either(
+    handler: type[Hostile], serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "ALL_SECONDS", 0.2)
+    with pytest.raises(EvidenceError, match=r"was not read within 0\.2 s"):
+        Log.read(source.of(serve(handler)))
+
+
+@pytest.mark.parametrize("name", ["registry.json", "entries/00000004.json", "checkpoint.json"])
+def test_a_pipe_in_a_folder_is_not_waited_for(published: tuple[Path, str], name: str) -> None:
+    path = published[0] / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(EvidenceError, match=r"\.json is no file"):
+        Log.open(published[0])
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,10 @@ def test_what_is_refused(tmp_path: Path, text: str, says: str) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read(tmp_path / "trust.yaml")
+
+
+def test_nothing_of_a_private_key_is_shown(tmp_path: Path) -> None:
+    for text in ("SECRET: [\n", "- SECRET: 1\n  SECRET: 2\n", "- @SECRET\n"):
+        with pytest.raises(UsageError, match="is not YAML, line") as told:
+            read(written(tmp_path, text))
+        assert "SECRET" not in str(told.value)

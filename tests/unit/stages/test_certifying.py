@@ -21,7 +21,7 @@ from dcpflow.authority.statement import Expiry
 from dcpflow.bundles.export import export
 from dcpflow.bundles.verify import Verification, verify
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical
+from dcpflow.records import canonical, snapshot
 from dcpflow.records.draws import Nonce
 from dcpflow.stages import certifying, private_keys, revoking
 
@@ -73,7 +73,7 @@ def desk(audit: Verification, tmp_path: Path) -> Desk:
     claim, registered = decision["claim"], decision["registration"]
     slot = {"claim": claim["id"], "family": claim["family"], "slot": claim["slot"]}
     of = {**slot, "contract": registered["contract"], "registration": registered["digest"]}
-    log = Log.create(tmp_path / "registry", Head("here", keys["registrar"].public))
+    log = Log.create(tmp_path / "registry", Head("here"))
     for kind, body in (
         (
             kinds.REGISTERED,
@@ -243,6 +243,30 @@ def test_a_decision_is_revoked_by_its_folder_or_bundle(desk: Desk) -> None:
         revoking.revoke(desk.folder / "nowhere", str(desk.registry), "other", "")
 
 
+def test_nothing_is_listed_or_signed_that_cannot_be_finished(desk: Desk, run: Callable[..., Told]) -> None:
+    registry = Log.create(desk.folder / "theirs", Head("theirs", desk.keys["registrar"].public)).source.place("")
+    with pytest.raises(UsageError, match="is not the key of this registry"):
+        revoking.newer_model("family", "model-2", registry, desk.key("auditor"))
+    assert Log.open(Path(registry)).entries == ()
+    desk.certify()
+    before = desk.certificate.read_bytes()
+    with pytest.raises(UsageError, match="nothing can be added to http://"):
+        certifying.countersign(desk.audit, desk.certificate, desk.keys["registrar"], "http://127.0.0.1:1/")
+    assert desk.certificate.read_bytes() == before
+
+
+def test_a_place_that_there_cannot_be_is_told(desk: Desk, run: Callable[..., Told]) -> None:
+    (desk.folder / "file").touch()
+    below = desk.folder / "file" / "below"
+    for words in (
+        ("keys", "new", below),
+        ("certify", desk.results, "--key", desk.key("auditor"), "--out", below),
+        ("registry", "init", below, "--origin", "x"),
+    ):
+        code, _, err = run(*words)
+        assert code == 1 and f"{below} cannot be written: " in err
+
+
 def test_a_newer_model_ends_a_certificate(desk: Desk) -> None:
     desk.certify(expiry=Expiry(None, ("family",)))
     entry = revoking.newer_model("family", "model-2", str(desk.registry), desk.key("registrar"))
@@ -268,6 +292,31 @@ def test_a_registry_that_does_not_list_the_decision(desk: Desk) -> None:
     with pytest.raises(UsageError, match="the registry elsewhere does not list the decision"):
         certifying.certify(desk.audit, desk.keys["auditor"], Expiry(), str(empty), desk.certificate)
     assert not desk.certificate.exists()
+
+
+def test_what_its_registry_contradicts_is_neither_signed_nor_listed(
+    desk: Desk, run: Callable[..., Told], audit_copy: Any
+) -> None:
+    """The registry knew of another audit of the claim, and the snapshot in the results, made by hand, of none."""
+    desk.certify()
+    log, other = Log.open(desk.registry), desk.folder / "other"
+    reserved, started, decided = ((entry.kind, entry.body) for entry in log.entries)
+    earlier = (kinds.REGISTERED, {**reserved[1], "slot": "earlier"})
+    copy = Log.create(other, Head("here"))
+    for kind, body in (earlier, reserved, started, decided):
+        copy = copy.append(kind, body)
+    copy.sign(desk.keys["registrar"])
+    results = audit_copy.results
+    for says in ("the results do not say what", "knew something else"):
+        at = ("--key", desk.key("auditor"), "--registry", other)
+        code, _, err = run("certify", results, *at)
+        assert code == 1 and says in err
+        code, _, err = run("countersign", desk.certificate, results, *at)
+        assert code == 1 and says in err
+        code, out, _ = run("index", results, "--registry", other)
+        assert code == 1 and says in out
+        snapshot.write(results / "registration", snapshot.Snapshot("here", "", 3, (), 0, 0))
+    assert not (results / "certificate.dsse.json").exists()
 
 
 def test_what_does_not_verify_is_not_signed(desk: Desk, run: Callable[..., Told], audit_copy: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dcpflow.authority import kinds
+from dcpflow.authority import kinds, slots
 from dcpflow.authority.entry import Head
 from dcpflow.authority.keys import Signer
 from dcpflow.authority.log import Log
@@ -49,6 +50,18 @@ def registering(new_audit: Callable[..., Audit], place: Path) -> Callable[..., A
 
 def noted(place: Path) -> list[str]:
     return [entry.kind for entry in Log.open(place).entries]
+
+
+def test_two_first_runs_make_one_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    create = Log.create
+
+    def another_before(folder: Path, head: Head) -> Log:
+        create(folder, head)
+        return create(folder, head)
+
+    monkeypatch.setattr(Log, "create", another_before)
+    assert registry.open_place("registry", make=True).head == Head("local")
 
 
 def known(audit: Audit) -> snapshot.Snapshot:
@@ -175,6 +188,18 @@ def test_a_registry_by_request_is_sent_what_is_missing_and_then_knows_the_audit(
     # an amendment waits for nobody, but its operator is to be told
     audit.with_settings(**STRICTER).register()
     assert [kind for kind, _ in registry.pending(audit.job.layout)] == ["amended"]
+    # what the operator was not told between two visits is asked for in its order
+    audit.with_settings(thresholds={"gate2": {"rho": 0.03}}).register()
+    first, second = (body for _, body in registry.pending(audit.job.layout))
+    assert first["new"] == second["old"]
+    request.write_text(registry_desk.request(audit.results))
+    audit.register()
+    assert len(registry.pending(audit.job.layout)) == 3
+    registry_desk.add(str(place), request)
+    audit.register()
+    ((kind, last),) = registry.pending(audit.job.layout)
+    assert (kind, last["old"]) == ("amended", second["new"])
+    assert noted(place) == ["registered", "started", "amended", "amended"]
 
 
 def test_an_operator_adds_nothing_that_contradicts_the_log(registering: Callable[..., Audit], place: Path) -> None:
@@ -182,14 +207,28 @@ def test_an_operator_adds_nothing_that_contradicts_the_log(registering: Callable
     audit.register()
     reserved, started = Log.open(place).entries
     other = {**reserved.body, "registration": f"sha256:{'0' * 64}"}
+    names = ("claim", "family", "slot", "run")
+    place_of = {name: started.body[name] for name in names}
+    change = {"old": started.body["registration"], "new": f"sha256:{'2' * 64}", "keys": ["k"]}
+    amended = {**place_of, **change}
+    rival = slots.Audit(**{**place_of, "claim": "rival"}, contract=change["new"], registration=change["new"])
     for kind, body, says in (
         (kinds.REGISTERED, other, "is taken"),
         (kinds.STARTED, {**started.body, "registration": f"sha256:{'0' * 64}", "run": "0" * 32}, "is taken"),
         (kinds.STARTED, {**started.body, "slot": "unknown"}, "was not reserved"),
+        (kinds.STARTED, {**started.body, "claim": "other", "run": "0" * 32}, "is taken"),
+        (kinds.AMENDED, {**amended, "claim": "other"}, "is taken"),
+        (kinds.AMENDED, {**amended, "run": "0" * 32}, "nothing was started"),
+        (kinds.AMENDED, {**amended, "old": f"sha256:{'3' * 64}"}, "is in force"),
+        (kinds.DECIDED, {**slots.outcome(rival, f"sha256:{'4' * 64}", "c", "e")[1]}, "is taken"),
     ):
         path = place.parent / "request.json"
         path.write_bytes(registry.to_request([(kind, body)]))
         with pytest.raises(UsageError, match=says):
+            registry_desk.add(str(place), path)
+    for kind, body in ((kinds.NEWER_MODEL, {"family": "f", "model": "m"}), (kinds.REVOKED, {})):
+        path.write_bytes(registry.to_request([(kind, body)]))
+        with pytest.raises(EvidenceError, match=f"{kind} is nothing that an audit can request"):
             registry_desk.add(str(place), path)
     for data in (b"{}", b'{"schema":"dcpflow.registry-request/1","entries":[{}]}', b"["):
         path.write_bytes(data)
@@ -245,6 +284,58 @@ def test_verify_tells_what_a_registry_has_against_an_audit(signed: Audit, place:
     remarks = registry_proof.verify(signed.results, str(place)).remarks
     assert any(
         "has 1 other starts of the claim or its family: sqlite-web-audit-1 (entry 4, " in text for text in remarks
+    )
+
+
+def retold(place: Path, audit: Audit, *lies: dict[str, Any]) -> Path:
+    """A registry of the first entries of another one, each with a lie, and results that say that they know it."""
+    anew = place.parent / f"retold {lies!r:.80}".replace("/", " ")
+    log = Log.create(anew, Head("anew"))
+    for entry, lie in zip(Log.open(place).entries, lies, strict=False):
+        log = log.append(entry.kind, {**entry.body, **lie})
+    snapshot.write(audit.job.layout.registration, snapshot.Snapshot("anew", "", 2, (), 0, 37))
+    return anew
+
+
+@pytest.mark.parametrize(
+    ("lies", "says"),
+    [
+        (({"alpha": 0.0001}, {}), "entry 1 gives another alpha than the registration"),
+        (({"family_alpha": 0.0001}, {}), "entry 1 gives another family_alpha"),
+        (({"contract": f"sha256:{'0' * 64}"}, {}), "entry 1 gives another contract"),
+        (({"mode": "retrospective"}, {}), "entry 1 gives another mode"),
+        (({"claim": "other"}, {"claim": "other"}), "entry 1 gives another claim"),
+        (({}, {"claim": "other"}), "entry 2 gives another claim"),
+        (({}, {"what": "audit"}), "entry 2 gives another what"),
+    ],
+)
+def test_a_reservation_says_what_its_registration_says(
+    signed: Audit, place: Path, lies: tuple[dict[str, Any], ...], says: str
+) -> None:
+    registry_proof.verify(signed.results, str(retold(place, signed, {}, {})))
+    with pytest.raises(EvidenceError, match=says):
+        registry_proof.verify(signed.results, str(retold(place, signed, *lies)))
+
+
+def test_results_without_the_snapshot_do_not_pass(signed: Audit, place: Path) -> None:
+    snapshot.path(signed.job.layout.registration).unlink()
+    with pytest.raises(EvidenceError, match=r"do not say what the registry 'lab' knew .*registry\.json is missing"):
+        registry_proof.verify(signed.results, str(place))
+
+
+def test_a_run_that_was_stopped_before_it_registered_may_be_edited(audit_copy: Audit, place: Path) -> None:
+    audit = audit_copy.with_settings(execution={"registry": str(place)})
+    layout = audit.job.layout
+    registered = registration.read_registration(layout.registration)
+    parts = copy.deepcopy(registered.parts)
+    parts["thresholds"]["config"]["gate2"]["rho"] = 0.03
+    edited = registration.Registered(registration.registration_digest(parts), registered.contract, parts)
+    registry.reserve(layout, edited, str(place))
+    audit.register()
+    assert noted(place) == ["registered", "started", "amended"]
+    remarks = registry_proof.verify(audit.results, str(place)).remarks
+    assert any(
+        "entry 2 of the registry 'test' is of a registration that was amended before" in text for text in remarks
     )
 
 

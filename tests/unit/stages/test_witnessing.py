@@ -64,6 +64,11 @@ def test_a_recovery_is_filed_listed_and_scored_again(
             audit, write(solution), record, "by hand", "a reader", finished_audit.nonce_file, None, str(registry)
         )
     assert found.score >= found.line and found.artifact == solution
+    with pytest.raises(UsageError, match="there is something else already"):
+        file_witness(audit, write(solution), record, "by luck", "a reader", finished_audit.nonce_file)
+    with pytest.raises(UsageError, match="nothing can be added to http://"):
+        file_witness(audit, write(solution), tmp_path / "new", "by hand", "a reader", registry="http://127.0.0.1:1/")
+    assert not (tmp_path / "new").exists()
     log = Log.open(registry)
     (entry,) = log.entries
     assert (entry.kind, entry.body["record"]) == (kinds.WITNESS, digest)
