@@ -56,7 +56,9 @@ def signed(
         account = certifying.account_of(audit, None, parties, log, at)
         stated = account.certificate.stated if account.certificate else None
         return Signed(
-            signers=tuple(one.name for one in account.signatures if not one.fault),
+            signers=tuple(
+                one.party.name if one.party else one.fingerprint for one in account.signatures if not one.fault
+            ),
             expiry=certificate_text.expiry(stated.expiry) if stated else "",
             revoked=bool(account.registry and account.registry.revocations),
             fault="; ".join(account.faults),
