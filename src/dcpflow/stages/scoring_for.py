@@ -17,7 +17,7 @@ from dcpflow.authority import slots
 from dcpflow.bundles import kinds, revealed
 from dcpflow.bundles.verify import verify
 from dcpflow.episodes.episode import check_draw
-from dcpflow.errors import DcpflowError, EvidenceError, UsageError
+from dcpflow.errors import DcpflowError, EvidenceError, UsageError, storage_error
 from dcpflow.evidence import folder
 from dcpflow.records import asked, canonical, files, history, plan, registration
 from dcpflow.records.episodes import EpisodeRecord
@@ -90,6 +90,7 @@ def score_for(
             something else of them, or experiments were answered that no record tells of.
     """
     job_of(sealed, data_file)  # a folder that is no sealed one is told before anything is copied
+    files.require_folder(results.parent)
     if results.exists():
         raise UsageError(f"{results} exists", "Give a folder that is not there: what was scored is never overwritten")
     if not (theirs / "registration").is_dir():
@@ -133,7 +134,9 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int, noted_in
         experiments = _require_told(committed, sealed)
         if noted_in != registry.OFF:
             _require_start(job, noted_in)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and storage_error(error):
+            raise
         # whoever writes these files by hand can write anything into them; from here on they are as a run writes them
         raise EvidenceError(f"{layout.root} holds what no run writes ({type(error).__name__}: {error})") from error
     for part in committed:

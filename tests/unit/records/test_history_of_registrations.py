@@ -20,7 +20,7 @@ from dcpflow.records.registration import CONTRACT_PARTS, Registered, registratio
 
 def registered(rho: float = 0.05, challengers: int = 96, contract: str = "C1") -> Registered:
     parts = {
-        **dict.fromkeys(CONTRACT_PARTS, {"config": {}}),
+        **{part: {"config": {}} for part in CONTRACT_PARTS},
         "claim": {"config": {"id": contract}},
         "design": {"config": {"challengers": challengers}},
         "thresholds": {"config": {"gate2": {"rho": rho}}},

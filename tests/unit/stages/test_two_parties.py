@@ -26,6 +26,7 @@ from dcpflow.authority.log import Log
 from dcpflow.authority.source import Folder
 from dcpflow.bundles import kinds
 from dcpflow.bundles.verify import verify
+from dcpflow.cli import main
 from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import folder as evidence
 from dcpflow.records import asked, canonical, offer, plan, receipts, snapshot, stagefile
@@ -33,7 +34,7 @@ from dcpflow.records.draws import Draws, Nonce, Offered
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
-from dcpflow.stages import episodes, offering, registering, scoring_for
+from dcpflow.stages import episodes, offering, private_keys, registering, scoring_for
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.scoring_for import score_for
 from dcpflow.stages.serving import Desk, Refused, serve
@@ -282,6 +283,8 @@ def test_scores_are_signed_and_the_signature_is_of_these_scores(scored: Parties,
     path.write_bytes(path.read_bytes().replace(b'"target_runs_started":1', b'"target_runs_started":2'))
     with pytest.raises(EvidenceError, match="signs other scores"):
         require_signed(audited, key)
+    with pytest.raises(UsageError, match="is a bundle, which holds no signature of the scores"):
+        require_signed(path, key)
 
 
 def test_a_stratum_that_is_added_later_is_offered_run_and_scored_too(
@@ -311,6 +314,35 @@ def test_a_stratum_that_is_added_later_is_offered_run_and_scored_too(
         one["changes"] for one in expected["registration"]["amendments"]
     ]
     assert evidence.verify(Layout(tmp_path / "audited"))
+
+
+def test_a_receipt_that_names_no_path_is_what_no_run_writes(committed: Parties, theirs: Path, tmp_path: Path) -> None:
+    _receipt(theirs, [{"stage": "challengers", "slot": 1, "arm": "withheld", "attempt": "x" * 300, "record": ""}])
+    with pytest.raises(EvidenceError, match="no run writes"):
+        committed.score(tmp_path / "audited", theirs)
+
+
+def test_an_offered_folder_says_who_decides(
+    committed: Parties, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    results = committed.claimant.results
+    for command in (["show", results / "decision.json"], ["report", results], ["verify", results]):
+        assert main(list(map(str, command))) == 1
+        told = capsys.readouterr().err
+        assert "The auditor scores what is committed here, and decides: dcpflow score-for" in told
+        assert "snakemake" not in told
+        assert "make audit" not in told
+
+
+def test_what_a_claimant_has_named_cannot_steer_the_auditor_s_terminal(
+    committed: Parties, theirs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    os.mkfifo(theirs / "store/\x1b[31mevil")
+    sealed = ["--sealed", str(committed.sealed), "--to", str(tmp_path / "audited")]
+    assert main(["score-for", str(theirs), *sealed]) == 1
+    told = capsys.readouterr().err
+    assert "\N{REPLACEMENT CHARACTER}[31mevil" in told
+    assert "\x1b" not in told
 
 
 # --- the desk at which experiments are answered ------------------------------------------------------------
@@ -510,6 +542,42 @@ def test_sealing_again_amends_what_has_begun_and_replaces_what_has_not(one_side:
     budget = one_side.with_settings(limits={"experiments": 5})
     with pytest.raises(UsageError, match=r"is sealed for another contract: limits\.experiments"):
         parties(budget, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("to", "offered", "nonce"),
+    [("a", "a", None), ("a/b", "a", None), ("a", "a/b", None), ("a", "link/a/b", None), ("s", "a", "a/nonce")],
+)
+def test_nothing_secret_lies_in_what_is_given(
+    to: str, offered: str, nonce: str | None, one_side: Audit, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(".")
+    with pytest.raises(UsageError, match="neither may lie in the other"):
+        offering.seal_and_offer(one_side.workflow, tmp_path / to, tmp_path / offered, nonce and tmp_path / nonce)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_no_private_key_lies_in_an_offer(committed: Parties) -> None:
+    with pytest.raises(UsageError, match=r"lies in the offer .* which is handed to others"):
+        private_keys.new_key(committed.claimant.offer / "key")
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is(
+    committed: Parties, one_side: Audit, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for sealed, given in (("file", "offer"), ("sealed", "file"), ("sealed", "file/x")):
+        with pytest.raises(UsageError, match="file is no folder"):
+            offering.seal_and_offer(one_side.workflow, tmp_path / sealed, tmp_path / given)
+    with pytest.raises(UsageError, match="file is no folder"):
+        committed.score(tmp_path / "file/audited")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_offer_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / offer.FILE)
+    with pytest.raises(UsageError, match="the auditor's offer is no regular file"):
+        offer.read(tmp_path)
 
 
 def test_looks_are_refused_since_they_start_on_scores(one_side: Audit, tmp_path: Path) -> None:
