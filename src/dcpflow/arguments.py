@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcpflow.errors import DcpflowError, storage_error
+from dcpflow.errors import DcpflowError, shown, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
@@ -40,11 +40,11 @@ def run(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], No
     try:
         work(options)
     except DcpflowError as error:
-        print(error, file=sys.stderr)
+        print(shown(error), file=sys.stderr)
         raise SystemExit(1) from None
     except OSError as error:
         fault = storage_error(error)
         if fault is None:
             raise
-        print(fault, file=sys.stderr)
+        print(shown(fault), file=sys.stderr)
         raise SystemExit(1) from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dcpflow import cli_authority
-from dcpflow.errors import DcpflowError, UsageError, storage_error
+from dcpflow.errors import DcpflowError, UsageError, shown, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.planning.endings import Rates
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result: int | None = options.run(options)
     except DcpflowError as error:
-        print(f"dcpflow: {error}", file=sys.stderr)
+        print(f"dcpflow: {shown(error)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 1
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fault = storage_error(error)
         if fault is None:
             raise
-        print(f"dcpflow: {fault}", file=sys.stderr)
+        print(f"dcpflow: {shown(fault)}", file=sys.stderr)
         return 1
     return result or 0
 
@@ -635,7 +635,7 @@ def _nonce_in(path: Path | None) -> Any:
 
 def _bad_usage(error: UsageError) -> int:
     """Tell an error of the call itself, as the argument parser does: exit code 2."""
-    print(f"dcpflow: {error}", file=sys.stderr)
+    print(f"dcpflow: {shown(error)}", file=sys.stderr)
     return 2
 
 
@@ -879,6 +879,8 @@ def _score_for(options: argparse.Namespace) -> int | None:
         f"revealed {options.to}/revealed: nonce, hidden state and sealed units are no secret any more",
         sep="\n",
     )
+    if (request := options.to / "registry" / "request.json").exists():
+        print(f"to list  {request}: send it to the registry's operator (dcpflow registry add)")
     return None
 
 

@@ -115,9 +115,8 @@ def _check_history(layout: Layout, *, thorough: bool) -> None:
         name = f"{folder_name}/entry.json"
         if not (layout.root / name).exists():
             raise BundleError(name, "", "history", "is not where the entry of that number and registration belongs")
-        expected = (registration.registration_digest(entry.parts), registration.contract_digest(entry.parts))
-        if (entry.registration, entry.contract) != expected:
-            raise BundleError(name, "body.parts", "registration", f"give {expected[0]}, not {entry.registration}")
+        if entry.contract != (expected := registration.contract_digest(entry.parts)):
+            raise BundleError(name, "body.parts", "contract", f"give {expected}, not {entry.contract}")
         if entry.changes != (list(history.changes(parts, entry.parts)) if parts else []):
             raise BundleError(name, "body.changes", "changes", "are not those since the registration before")
         registered = registration.Registered(entry.registration, entry.contract, entry.parts)

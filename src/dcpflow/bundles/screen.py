@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dcpflow.bundles.verify import Verification
+from dcpflow.errors import plain as plain  # noqa: PLC0414 - part of this module, for those that print
 
 WIDTH = 118
 MAX_REMARKS = 6
@@ -52,8 +53,3 @@ def wrapped(title: str, text: str) -> list[str]:
     return textwrap.wrap(
         text, WIDTH, initial_indent=f"{title:<12}", subsequent_indent=" " * 12, break_on_hyphens=False
     ) or [title]
-
-
-def plain(text: str) -> str:
-    """Text that cannot steer a terminal: what others wrote may hold escape characters."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.kinds import IMPORTED, Kind, check_folder, recognise
 from dcpflow.errors import DcpflowError, EvidenceError
+from dcpflow.records.layout import SCORES_FOR
 
 if TYPE_CHECKING:
     from dcpflow.bundles import dcp_audit
@@ -151,6 +152,8 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
     if kind is Kind.RESULTS:
         check_folder(path)
         opened = audit.open_folder(path)
+        if opened.layout.is_offered:
+            raise EvidenceError("nothing is decided here", SCORES_FOR)
     else:
         opened = audit.open_bundle(path)
     replayed = audit.replay(opened, nonce)

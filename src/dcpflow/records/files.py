@@ -58,9 +58,12 @@ def read(path: Path, what: str, remedy: str = "") -> bytes:
         remedy: the command that brings it back.
 
     Raises:
-        EvidenceError: the file cannot be read.
+        EvidenceError: the file cannot be read, or is a pipe or device.
     """
     try:
+        # of a path in memory nothing else is asked; a pipe would be waited for
+        if isinstance(path, Path) and not path.is_file() and path.exists():
+            raise EvidenceError(f"{what} is no regular file: {path}", remedy)
         return path.read_bytes()
     except FileNotFoundError:
         raise EvidenceError(f"{what} is missing: {path}", remedy) from None
@@ -79,6 +82,17 @@ def writing_to(path: Path) -> Iterator[None]:
         yield
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", "Give another place") from None
+
+
+def require_folder(path: Path) -> None:
+    """See that a folder is there or could be made, before anything else is.
+
+    Raises:
+        UsageError: it, or one above it, is a file.
+    """
+    there = next(one for one in (path, *path.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise UsageError(f"{path} cannot be made: {there} is no folder", "Give another path")
 
 
 def private_folder(path: Path) -> Path:

@@ -93,7 +93,7 @@ def read(layout: Layout) -> Material:
     Raises:
         EvidenceError: something is missing, or is not what the decision rests on.
     """
-    remedy = "To make it: make audit"
+    remedy = layout.to_decide
     data = files.read(layout.decision, "the decision", remedy)
     decision = canonical.decode(data, str(layout.decision))
     if not isinstance(decision, dict) or decision.get("schema") != SCHEMA:

@@ -7,8 +7,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from dcpflow.errors import plain as plain  # noqa: PLC0414 - part of this module, for those that print
 from dcpflow.evidence.checks import BOUNDARIES
 from dcpflow.records import canonical, files, snapshot
+from dcpflow.records.layout import Layout
 
 MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
 
@@ -19,7 +21,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         EvidenceError: it is missing, or no JSON.
     """
-    data = files.read(path, "the decision", "To make it: make audit, or snakemake --cores all")
+    data = files.read(path, "the decision", Layout(path.parent).to_decide)
     decision: dict[str, Any] = canonical.decode(data, str(path))
     return decision
 
@@ -63,11 +65,6 @@ def render(decision: Mapping[str, Any]) -> str:
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
     return "\n".join(plain(line) for line in lines)
-
-
-def plain(text: str) -> str:
-    """Text that cannot steer a terminal: agents and configurations may hold escape characters."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _headline(decision: Mapping[str, Any], key: str, name: str) -> str:

@@ -63,8 +63,8 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
         nonce_file: the nonce; by default a new one, or the one that is in the sealed folder.
 
     Raises:
-        UsageError: the audit looks at scores before its last episode, or back at a result that is there already, or the
-            sealed folder is another audit's.
+        UsageError: the audit looks at scores before its last episode, or back at a result that is there already, the
+            sealed folder is another audit's, or what is secret would lie in what the claimant is given.
     """
     if audit.config.claim.is_retrospective:
         raise UsageError(
@@ -76,6 +76,9 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
             "later looks start on the scores of earlier ones, which the auditor's side alone can make",
             "Register one look (design.gate2_looks and design.pair_looks), or audit on one side",
         )
+    for place in (sealed, folder):
+        files.require_folder(place)
+    _require_apart(folder, sealed, *([nonce_file] if nonce_file else []))
     require_secret(sealed)
     nonce = _nonce_of(files.private_folder(sealed) / NONCE, nonce_file)
     own, task = sealed / NONCE, load_task(json.loads(audit.section("task")), audit.data_file)
@@ -98,6 +101,18 @@ def seal_and_offer(audit: Workflow, sealed: Path, folder: Path, nonce_file: Path
     offer.write(sealed, made)
     offer.write(folder, made)
     return Offered(registered.contract, registered.digest, len(made.values))
+
+
+def _require_apart(given: Path, *secrets: Path) -> None:
+    """See that nothing secret lies in the folder that the claimant is given, nor that folder in what is secret."""
+    folder = given.resolve()
+    for secret in secrets:
+        place = secret.resolve()
+        if place.is_relative_to(folder) or folder.is_relative_to(place):
+            raise UsageError(
+                f"{secret} is secret, and {given} is given to the claimant: neither may lie in the other",
+                "Give folders beside each other",
+            )
 
 
 def require_secret(sealed: Path) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from dcpflow.authority.keys import KeyIsEncrypted, PublicKey, Signer
 from dcpflow.authority.log import HEAD
 from dcpflow.errors import UsageError
+from dcpflow.records import offer
 
 
 def new_key(path: Path) -> PublicKey:
     """Make a key pair; returns the public key.
 
     Raises:
-        UsageError: the file exists, or would lie in a results folder or a registry.
+        UsageError: the file exists, or would lie in a results folder, a registry or an offer.
     """
     _require_apart(path)
     return Signer.new(path).public
@@ -49,6 +50,8 @@ def _require_apart(path: Path, *others: Path) -> None:
             what = "registry"
         elif folder in closed or (folder / "decision.json").exists() or (folder / "registration").is_dir():
             what = "results folder"
+        elif (folder / offer.FILE).exists():
+            what = "offer"
         else:
             continue
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ OWN: Final = "local"
 """Origin of a registry that a run has made for itself."""
 REQUEST: Final = "dcpflow.registry-request/1"
 _RUN: Final = "dcpflow.run/1"
+_TOKEN: Final = re.compile("[0-9a-f]{32}")
 
 
 def reserve(layout: Layout, registered: Registered, place: str) -> None:
@@ -156,7 +158,10 @@ def run_token(layout: Layout) -> str:
         made = {"schema": _RUN, "digest": stagefile.digest(_RUN, body), "body": body}
         files.write_once(path, canonical.encode(made) + b"\n")
     body, _ = stagefile.read(path, _RUN, "the token of this results folder")
-    return str(body["run"])
+    token = body.get("run")
+    if body.keys() != {"run"} or not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise EvidenceError(f"the token of this results folder is none: {path}", "Restore it from a backup")
+    return token
 
 
 def open_place(place: str, *, make: bool = False) -> Log:

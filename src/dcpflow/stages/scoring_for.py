@@ -11,17 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dcpflow.authority import kinds as entries
 from dcpflow.authority import scores as signature
+from dcpflow.authority import slots
 from dcpflow.bundles import kinds, revealed
+from dcpflow.bundles.verify import verify
 from dcpflow.episodes.episode import check_draw
-from dcpflow.errors import DcpflowError, EvidenceError, UsageError
+from dcpflow.errors import DcpflowError, EvidenceError, UsageError, storage_error
 from dcpflow.evidence import folder
 from dcpflow.records import asked, canonical, files, history, plan, registration
 from dcpflow.records.episodes import EpisodeRecord
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 from dcpflow.records.transcript import exchanges
-from dcpflow.stages import registry
+from dcpflow.stages import registry, registry_proof
 from dcpflow.stages.decide import decide
 from dcpflow.stages.episodes import resolved
 from dcpflow.stages.evidence import write_evidence
@@ -33,10 +36,14 @@ from dcpflow.stages.scoring import score_records
 if TYPE_CHECKING:
     from dcpflow.authority.keys import Signer
 
-TAKEN: Final = ("registration", "registry", "store", "objects", *plan.STAGES)
+TAKEN: Final = ("registration", "registry", "store", "objects", *plan.STAGES, "history")
 """Folders of a claimant's results that hold what was committed, and what the run is called in registries. Scores,
 tables and decisions are the auditor's own."""
-OF_HISTORY: Final = ("entry.json", "when.json")
+ALONE: Final = {"history": ("entry.json", "when.json"), "registry": ("run.json",)}
+"""Of these folders no other files: kept results, and what the claimant still asks a registry's operator for."""
+MOST_BYTES: Final = 16 << 30
+"""What is copied at most."""
+CHUNK: Final = 1 << 20
 SHOWN: Final = 3
 
 
@@ -75,25 +82,28 @@ def score_for(
         signer: the auditor's key, for a signature over the scores; None for none.
         data_file: as for a job.
         workers: how many artifacts are scored at a time.
-        noted_in: folder or address of the registry that lists the decision.
+        noted_in: folder or address of the registry that lists the decision; it has to list the audit's start.
 
     Raises:
-        UsageError: the folders are missing, or the results are there already.
-        EvidenceError: the records are not those of this audit, or not all there, or altered, or experiments were
-            answered that no record tells of.
+        UsageError: the folders are missing, the results are there already, or there is no such registry.
+        EvidenceError: the records are not those of this audit, or not all there, or altered, the registry says
+            something else of them, or experiments were answered that no record tells of.
     """
     job_of(sealed, data_file)  # a folder that is no sealed one is told before anything is copied
+    files.require_folder(results.parent)
     if results.exists():
         raise UsageError(f"{results} exists", "Give a folder that is not there: what was scored is never overwritten")
     if not (theirs / "registration").is_dir():
         raise UsageError(f"{theirs} is no results folder", "Give the claimant's results folder, or a copy of it")
+    if noted_in != registry.OFF:
+        registry.open_place(noted_in)  # likewise a registry that is not there
     work = results.with_name(f".{results.name}.scoring")
     shutil.rmtree(work, ignore_errors=True)
     try:
         kinds.check_folder(theirs)
         _take(theirs, work)
         _open(sealed, work)
-        found = _score(job_of(sealed, data_file, work), sealed, signer, workers)
+        found = _score(job_of(sealed, data_file, work), sealed, signer, workers, noted_in)
         _reveal_once(sealed, found.decision)
         work.rename(results)
     except DcpflowError as error:
@@ -112,7 +122,7 @@ def _reveal_once(sealed: Path, decision: str) -> None:
         raise EvidenceError(f"{sealed} was scored for before, and other records were handed over then ({mark})")
 
 
-def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Scored:
+def _score(job: Job, sealed: Path, signer: Signer | None, workers: int, noted_in: str) -> Scored:
     """All that the auditor does, in a folder with the claimant's records and the auditor's own material."""
     layout = job.layout
     try:
@@ -122,7 +132,11 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
         committed = list(_committed(job, receipts, scores))
         _require_all(committed)
         experiments = _require_told(committed, sealed)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if noted_in != registry.OFF:
+            _require_start(job, noted_in)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and storage_error(error):
+            raise
         # whoever writes these files by hand can write anything into them; from here on they are as a run writes them
         raise EvidenceError(f"{layout.root} holds what no run writes ({type(error).__name__}: {error})") from error
     for part in committed:
@@ -131,10 +145,13 @@ def _score(job: Job, sealed: Path, signer: Signer | None, workers: int) -> Score
         replay_channels(part.job, part.receipts, layout.replay(place))
     write_evidence(job, receipts, scores)
     decide(layout.root, receipts, scores)
-    decided = folder.verify(layout)
-    view = decided.evidence.view
-    secrets = revealed.find(layout, view, job.nonce)
-    for name, data in revealed.members(layout, secrets, reveal=True).items():
+    verified = verify(layout.root, job.nonce)
+    if noted_in != registry.OFF:
+        verified = registry_proof.with_registry(verified, noted_in)
+    if verified.replayed is None:
+        raise EvidenceError(verified.error)
+    view = verified.replayed.evidence.view
+    for name, data in revealed.members(layout, verified.replayed.secrets, reveal=True).items():
         files.write_atomic(layout.root / name, data)
     decision = layout.decision.read_bytes()
     if signer is not None:
@@ -196,32 +213,58 @@ def _arms(record: EpisodeRecord) -> tuple[str, ...]:
     return plan.STAGES[record.stage].arms
 
 
+def _require_start(job: Job, noted_in: str) -> None:
+    """The registry lists a start of this results folder's, so that the decision can be listed behind it."""
+    claim = job.registration.config("claim")
+    run = {"family": claim["family"], "slot": claim["slot"], "run": registry.run_token(job.layout)}
+    if not slots.of_run(registry.open_place(noted_in).entries, run, entries.STARTED):
+        raise EvidenceError(
+            f"the registry {noted_in} lists no start of {job.layout.root} in the slot {claim['slot']} of the family "
+            f"{claim['family']}"
+        )
+
+
 # --- what is taken from whom -------------------------------------------------------------------------------
 
 
 def _take(theirs: Path, work: Path) -> None:
     """Copy what was committed; regular files alone, and no link is followed, whatever happens there meanwhile."""
     work.mkdir(parents=True)
-    for name in (*TAKEN, "history"):
+    left = MOST_BYTES
+    for name in TAKEN:
         if not (theirs / name).is_dir():
             continue
-        for place, _, names, folder_fd in os.fwalk(theirs / name, follow_symlinks=False):
+        for place, folders, names, folder_fd in os.fwalk(theirs / name, follow_symlinks=False):
+            if odd := next((one for one in (*folders, *names) if not one.isprintable()), None):
+                raise EvidenceError(f"{place} holds a name that no run gives: {odd!r}")
             target = work / Path(place).relative_to(theirs)
             target.mkdir()
             for file in names:
-                if name != "history" or file in OF_HISTORY:
-                    (target / file).write_bytes(_bytes(file, folder_fd, f"{place}/{file}"))
+                if name not in ALONE or file in ALONE[name]:
+                    left -= _copy(file, folder_fd, target / file, f"{place}/{file}", min(left, kinds.MAX_FILE_BYTES))
 
 
-def _bytes(name: str, folder_fd: int, where: str) -> bytes:
+def _copy(name: str, folder_fd: int, target: Path, where: str, most: int) -> int:
+    """Copy one file, whatever becomes of it meanwhile; how many bytes it has.
+
+    Raises:
+        EvidenceError: it cannot be read, is no regular file, or has more than ``most`` bytes.
+    """
     try:
         opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder_fd)
     except OSError as error:
         raise EvidenceError(f"{where} cannot be read ({error.strerror})") from None
     with os.fdopen(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
             raise EvidenceError(f"{where} is no regular file")
-        return file.read()
+        if found.st_size > most:
+            raise EvidenceError(f"{where} is too large to be copied: {found.st_size} bytes, where {most} are left")
+        size = 0
+        with target.open("wb") as copy:
+            while data := file.read(min(CHUNK, found.st_size - size)):
+                size += copy.write(data)
+        return size
 
 
 def _open(sealed: Path, work: Path) -> None:
@@ -252,8 +295,8 @@ def _require_all(committed: Iterable[_Part]) -> None:
     """Every registered slot has a record: scores are told once, when nothing can be done about them any more."""
     for part in committed:
         recorded = {record.key for record in part.records}
-        for stage, slots in part.stages.items():
-            numbers = () if plan.STAGES[stage].replaces else range(1, slots + 1)
+        for stage, registered in part.stages.items():
+            numbers = () if plan.STAGES[stage].replaces else range(1, registered + 1)
             if missing := [key for slot in numbers for key in plan.keys(stage, slot) if key not in recorded]:
                 more = f", nor have {len(missing) - 1} more of its stage" if len(missing) > 1 else ""
                 of = f" of the stratum {part.job.stratum}" if part.job.stratum else ""
