@@ -158,12 +158,13 @@ def admit(entries: Sequence[Entry], kind: str, body: Mapping[str, Any]) -> bool:
                 f"folder {body['run']}, so that nothing can be amended",
                 "A request begins with its start",
             )
-        if _in_force(own) not in {body["old"], body["new"]}:
+        in_force = _in_force(own)
+        if in_force not in {body["old"], body["new"]}:
             raise UsageError(
-                f"the amendment is of {body['old']}, and {_in_force(own)} is in force",
+                f"the amendment is of {body['old']}, and {in_force} is in force",
                 "Add the amendments of a results folder in their order",
             )
-        return _in_force(own) != body["new"]
+        return in_force != str(body["new"])
     decided = of_run(entries, body, kinds.DECIDED)
     return not decided or decided[-1].body["decision"] != body["decision"]
 

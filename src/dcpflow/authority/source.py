@@ -147,7 +147,8 @@ class Server:
 
     def _end_by(self, seconds: float) -> None:
         """Shut the connection when the time is over: a server that sends its headers byte by byte is never silent."""
-        host, opened = self._pool.connection_from_url(self.address), []
+        host = self._pool.connection_from_url(self.address)
+        opened: list[socket.socket] = []
 
         class Connection(host.ConnectionCls):  # type: ignore[misc, name-defined]
             def connect(self) -> None:
