@@ -21,22 +21,32 @@ include: "rules/decision.smk"
 include: "rules/report.smk"
 
 
+# As far as a run gets that does not hold the nonce: an auditor scores what was committed.
+COMMITTED = [
+    AUDIT.all_receipts,
+    expand(rules.freeze_stratum.output, stratum=AUDIT.strata),
+    AUDIT.strata_receipts,
+    AUDIT.packet,
+    rules.select_checkpoint.output if AUDIT.has_gate3 else [],
+    rules.seal_task.output,
+    rules.freeze_contract.output,
+    rules.register.output,
+    expand(f"{COUNTS}/{{phase}}.json", phase=AUDIT.counted),
+]
+SCORED = [
+    rules.decide.output,
+    rules.evidence.output,
+    AUDIT.replays,
+    AUDIT.score_files,
+    AUDIT.strata_scores,
+    AUDIT.costs,
+    AUDIT.looks,
+]
+
+
 # All that is declared is asked for, so that whatever is deleted comes back with the next run.
 rule all:
     default_target: True
     input:
-        rules.decide.output,
-        rules.evidence.output,
-        AUDIT.replays,
-        AUDIT.score_files,
-        AUDIT.all_receipts,
-        expand(rules.freeze_stratum.output, stratum=AUDIT.strata),
-        AUDIT.strata_receipts,
-        AUDIT.strata_scores,
-        AUDIT.packet,
-        AUDIT.costs,
-        rules.seal_task.output,
-        rules.freeze_contract.output,
-        rules.register.output,
-        expand(f"{COUNTS}/{{phase}}.json", phase=AUDIT.counted),
-        AUDIT.looks,
+        COMMITTED,
+        [] if AUDIT.is_offered else SCORED,

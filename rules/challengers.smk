@@ -32,7 +32,7 @@ rule score_challengers:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("challengers"),
         counts=f"{COUNTS}/challengers.json",
     output:

@@ -30,7 +30,9 @@ except (ConfigError, DcpflowError) as error:
 RESULTS = AUDIT.results
 LOCK = runlock.RunLock(Path(RESULTS))
 LOGS = AUDIT.logs
-NONCE = AUDIT.config.execution.nonce_file
+# the nonce with the hidden state and sealed units that follow from it, or instead of the first two an auditor's offer
+SECRET, HIDDEN, SEALED = AUDIT.secret, AUDIT.hidden, AUDIT.sealed
+SEAL = f"{RESULTS}/task/seal.json"
 # what every shell command begins with, and what every job that draws or opens something is told
 PYTHON = AUDIT.shell([sys.executable])
 JOB = AUDIT.shell(AUDIT.job_arguments)

@@ -31,7 +31,7 @@ rule score_controls:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("controls"),
         counts=f"{COUNTS}/controls.json",
     output:

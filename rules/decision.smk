@@ -7,6 +7,7 @@ rule decide:
         registration=REGISTRATION,
         packet=PACKET,
         parts=rules.freeze_contract.output.parts + rules.register.output.parts,
+        registry=AUDIT.registry_files,
         receipts=AUDIT.all_receipts,
         scores=AUDIT.score_files,
         strata=AUDIT.strata_receipts + AUDIT.strata_scores,
@@ -23,7 +24,8 @@ rule decide:
         "../envs/dcpflow.yaml"
     params:
         code=AUDIT.code("stages.decide"),
+        registry=lambda _: AUDIT.registry,
     message:
         "deciding Gates 1 to 3"
     shell:
-        f"{PYTHON} scripts/decide.py {JOB} --receipts {{input.receipts:q}} --scores {{input.scores:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/decide.py {JOB} --receipts {{input.receipts:q}} --scores {{input.scores:q}} --registry {{params.registry:q}} > {{log:q}} 2>&1"

@@ -4,7 +4,7 @@
 rule replay_channels:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         receipts=lambda wildcards: AUDIT.replayed_receipts(wildcards.phase),
         counts=f"{COUNTS}/{{phase}}.json",

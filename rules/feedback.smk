@@ -1,10 +1,18 @@
-"""Gate 3: randomized pairs from the checkpoint, and the null study that calibrates the neutral channel."""
+"""Gate 3: randomized pairs from the checkpoint, and the null study that calibrates the neutral channel.
+
+Pairs of further neutral policies are informative: no gate reads them.
+"""
+
+
+wildcard_constraints:
+    # no further policy at all matches nothing
+    policy="|".join(AUDIT.policies) or "(?!)",
 
 
 rule run_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -85,7 +93,7 @@ rule run_misled_null:
 rule replace_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -144,7 +152,7 @@ rule score_pairs:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("pairs"),
         counts=f"{COUNTS}/pairs.json",
     output:
@@ -161,3 +169,53 @@ rule score_pairs:
         "Gate 3: sealed scores of both arms of all pairs, in random order"
     shell:
         f"{PYTHON} scripts/score_phase.py {JOB} --phase pairs --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"
+
+
+rule run_policy_pair:
+    input:
+        contract=CONTRACT,
+        hidden=HIDDEN,
+        registration=ancient(REGISTRATION),
+        packet=PACKET,
+        checkpoint=rules.select_checkpoint.output,
+    output:
+        f"{RESULTS}/{{policy}}/b{{batch}}.json",
+    log:
+        f"{LOGS}/{{policy}}/b{{batch}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    resources:
+        api=AUDIT.api,
+        mem_mb=AUDIT.memory_mb,
+        runtime=AUDIT.minutes("pairs"),
+    params:
+        first=lambda wildcards: AUDIT.first(wildcards.batch),
+        last=lambda wildcards: AUDIT.last(wildcards.batch),
+        pairs=lambda wildcards: AUDIT.count(wildcards.policy),
+    message:
+        "pairs {params.first} to {params.last} of {params.pairs} of a further neutral policy: {wildcards.policy}"
+    shell:
+        f"{PYTHON} scripts/run_slots.py {JOB} --stage {{wildcards.policy}}"
+        " --first {params.first} --last {params.last} --output {output:q} > {log:q} 2>&1"
+
+
+rule score_policy:
+    input:
+        contract=CONTRACT,
+        registration=ancient(REGISTRATION),
+        sealed=SEALED,
+        receipts=lambda wildcards: AUDIT.phase_receipts(wildcards.policy),
+        counts=f"{COUNTS}/{{policy}}.json",
+    output:
+        f"{RESULTS}/scores/{{policy}}.json",
+    log:
+        f"{LOGS}/score_policies/{{policy}}.log",
+    conda:
+        "../envs/dcpflow.yaml"
+    threads: SCORING_THREADS
+    params:
+        code=AUDIT.code("stages.scoring"),
+    message:
+        "sealed scores of both arms of {wildcards.policy}, in random order"
+    shell:
+        f"{PYTHON} scripts/score_phase.py {JOB} --phase {{wildcards.policy}} --threads {{threads}} --output {{output:q}} {{input.receipts:q}} > {{log:q}} 2>&1"

@@ -35,7 +35,7 @@ rule run_later_challenger:
 rule run_later_pair:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         registration=ancient(REGISTRATION),
         packet=PACKET,
         checkpoint=rules.select_checkpoint.output,
@@ -66,7 +66,7 @@ rule score_look:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=lambda wildcards: AUDIT.look_receipts(
             wildcards.stage, int(wildcards.look)
         ),
@@ -94,7 +94,7 @@ rule score_null_pairs:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("null_pairs"),
         counts=f"{COUNTS}/null_pairs.json",
     output:

@@ -1,13 +1,13 @@
 """Seal the task, freeze the contract, complete the registration: all before the first episode."""
 
 
+# Where an auditor holds what is sealed, the seal is taken over from the offer, and nothing private is made.
 rule seal_task:
     input:
-        nonce=NONCE,
+        secret=SECRET,
     output:
-        seal=f"{RESULTS}/task/seal.json",
-        hidden=f"{RESULTS}/private/hidden/main.json",
-        sealed=f"{RESULTS}/private/sealed/main.json",
+        seal=SEAL,
+        private=[] if AUDIT.is_offered else [HIDDEN, SEALED],
     log:
         f"{LOGS}/seal_task.log",
     conda:
@@ -25,7 +25,7 @@ rule seal_task:
 
 rule freeze_contract:
     input:
-        seal=rules.seal_task.output.seal,
+        seal=SEAL,
     output:
         contract=CONTRACT,
         parts=expand(
@@ -42,7 +42,7 @@ rule freeze_contract:
     message:
         "freezing the contract: what an episode is"
     shell:
-        f"{PYTHON} scripts/freeze_contract.py {JOB} --config {{params.contract:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/freeze_contract.py {JOB} --config {{params.contract:q}}{AUDIT.artifact_option} > {{log:q}} 2>&1"
 
 
 rule register:
@@ -54,6 +54,7 @@ rule register:
             f"{RESULTS}/registration/parts/{{part}}.json",
             part=("design", "thresholds"),
         ),
+        registry=AUDIT.registry_files,
     log:
         f"{LOGS}/register.log",
     conda:
@@ -62,10 +63,11 @@ rule register:
         design=lambda _: AUDIT.section("design"),
         thresholds=lambda _: AUDIT.section("thresholds"),
         strata=lambda _: STRATA,
+        registry=lambda _: AUDIT.registry,
     message:
-        "registering the audit: counts and thresholds are fixed before any episode"
+        "registering the audit: slot, counts and thresholds are fixed before any episode"
     shell:
-        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} scripts/register.py {JOB} --design {{params.design:q}} --thresholds {{params.thresholds:q}} --strata {{params.strata:q}} --registry {{params.registry:q}} > {{log:q}} 2>&1"
 
 
 # What is scored together has other inputs after an edit of a count. Snakemake would not look for that in a run that also

@@ -58,7 +58,7 @@ rule score_stratum:
     input:
         contract=CONTRACT,
         registration=ancient(REGISTRATION),
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=lambda wildcards: AUDIT.strata[wildcards.stratum].receipts(
             "challengers"
         ),

@@ -4,7 +4,7 @@
 rule run_target:
     input:
         contract=CONTRACT,
-        hidden=rules.seal_task.output.hidden,
+        hidden=HIDDEN,
         # a later edit of a threshold must not run episodes again: they only note under which registration they began
         registration=ancient(REGISTRATION),
     output:
@@ -26,7 +26,7 @@ rule run_target:
 rule score_target:
     input:
         contract=CONTRACT,
-        sealed=rules.seal_task.output.sealed,
+        sealed=SEALED,
         receipts=AUDIT.phase_receipts("target"),
     output:
         f"{RESULTS}/scores/target.json",

@@ -10,7 +10,7 @@ parser.add_argument("--phase", required=True)
 parser.add_argument("--stratum", default="")
 parser.add_argument("--output", type=Path, required=True)
 parser.add_argument("--threads", type=int, default=1)
-parser.add_argument("receipts", type=Path, nargs="+")
+parser.add_argument("receipts", type=Path, nargs="*")
 run(
     parser,
     lambda given: score_phase(job(given).of(given.stratum), given.phase, given.receipts, given.output, given.threads),

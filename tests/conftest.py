@@ -109,11 +109,13 @@ class Audit:
         seal.seal_task(self.results, self.section("task"), self.nonce_file, self.section("limits"), None)
 
     def freeze_contract(self) -> None:
-        registering.freeze_contract(self.results, {name: self.section(name) for name in CONTRACT_PARTS})
+        sections = {name: self.section(name) for name in CONTRACT_PARTS}
+        registering.freeze_contract(self.results, sections, self.workflow.artifact_file)
 
     def register(self) -> None:
         strata = json.loads(self.workflow.registered_strata)
-        registering.register(self.results, self.section("design"), self.section("thresholds"), strata)
+        design, thresholds = self.section("design"), self.section("thresholds")
+        registering.register(self.results, design, thresholds, strata, self.workflow.registry)
 
     def run(self, stage: str, job: Job | None = None) -> None:
         """Run a stage's batches; what stands in the episode store already is only listed again."""
@@ -178,11 +180,21 @@ class Audit:
             scoring.score_phase(self.job.of(name), "challengers", paths, output)
             self.replay(f"challengers/{name}")
 
+    def add_policies(self) -> None:
+        """Register the configuration in a finished audit, run and score its further neutral policies, and decide."""
+        self.register()
+        for stage in self.workflow.policies:
+            self.run(stage)
+            self.replay(stage)
+            self.score(stage)
+        self.tabulate()
+        self.decide()
+
     def tabulate(self) -> None:
         evidence.write_evidence(self.job, self.receipts, self.scores)
 
     def decide(self) -> None:
-        decide.decide(self.results, self.receipts, self.scores)
+        decide.decide(self.results, self.receipts, self.scores, self.workflow.registry)
 
     def conclude(self, *phases: str) -> None:
         """All that follows once every episode stands: replay and scores, of some phases or all, tables, decision."""
@@ -199,7 +211,8 @@ class Audit:
         self.register()
         self.run("target")
         self.freeze_packet()
-        self.select_checkpoint()
+        if "target" in self.workflow.stages:
+            self.select_checkpoint()
         job = self.job
         for stage in self.workflow.stages:
             if stage != "target":
@@ -235,8 +248,8 @@ def data_file() -> Callable[[str], Path]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: many tests wait for a process or a limit most of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors: many tests wait for a process or a limit most of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(scope="session")
@@ -316,7 +329,9 @@ def _audit(folder: Path, settings: dict[str, Any], sections: dict[str, Any]) -> 
     if not nonce_file.exists():
         nonce_file.write_text(hashlib.sha256(b"the nonce of the tests").hexdigest() + "\n")
         nonce_file.chmod(0o600)
-    small = merged(settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS})
+    # a registry is for the tests that are about one
+    alone = {"execution": {"registry": "none"}}
+    small = merged(settings, {"task": SMALL_TASK, "design": SMALL_DESIGN, "limits": SMALL_LIMITS, **alone})
     return Audit(folder / "results", nonce_file, merged(small, sections))
 
 
@@ -366,6 +381,19 @@ def stratified_audit(made_once: Callable[..., Path], finished_audit: Audit) -> A
         added.decide()
 
     return audit.at(made_once("stratified", make) / "results")
+
+
+@pytest.fixture(scope="session")
+def audit_of_policies(made_once: Callable[..., Path], finished_audit: Audit) -> Audit:
+    """The finished small audit with pairs of two further neutral policies added to it. Do not alter it."""
+    further = {"neutral_policies": ["proposed_sham", "reference_null", "lagged_sham"]}
+    audit = finished_audit.with_settings(design={**further, "neutral_policy_pairs": {"lagged_sham": 2}})
+
+    def make(folder: Path) -> None:
+        shutil.copytree(finished_audit.results, folder / "results")
+        audit.at(folder / "results").add_policies()
+
+    return audit.at(made_once("policies", make) / "results")
 
 
 @pytest.fixture
@@ -435,7 +463,7 @@ def run_unprivileged() -> Callable[..., subprocess.CompletedProcess[str]]:
             capture_output=True,
             text=True,
             timeout=timeout,
-            preexec_fn=_become_nobody if os.geteuid() == 0 else None,
+            preexec_fn=(lambda: become(NOBODY)) if os.geteuid() == 0 else None,
         )
 
     return run
@@ -445,11 +473,14 @@ NOBODY = 65534
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 
 
-def _become_nobody() -> None:
-    _open_the_way_to([Path(sys.base_prefix), Path(sys.prefix), ROOT])
+def become(uid: int, *paths: Path) -> None:
+    """In a child of root's: become an ordinary user who can reach the interpreter, this checkout and these paths."""
+    here = Path.cwd()
+    _open_the_way_to([Path(sys.base_prefix), Path(sys.prefix), ROOT, *paths])
+    os.chdir(here)
     os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
+    os.setgid(uid)
+    os.setuid(uid)
 
 
 def _open_the_way_to(paths: Sequence[Path]) -> None:

@@ -7,11 +7,12 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.errors import DcpflowError, UsageError, storage_error
+from dcpflow import cli_authority
+from dcpflow.errors import DcpflowError, UsageError, shown, storage_error
 
 if TYPE_CHECKING:
     from dcpflow.planning.endings import Rates
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result: int | None = options.run(options)
     except DcpflowError as error:
-        print(f"dcpflow: {error}", file=sys.stderr)
+        print(f"dcpflow: {shown(error)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         return 1
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fault = storage_error(error)
         if fault is None:
             raise
-        print(f"dcpflow: {fault}", file=sys.stderr)
+        print(f"dcpflow: {shown(fault)}", file=sys.stderr)
         return 1
     return result or 0
 
@@ -65,7 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="for programs")
     command.set_defaults(run=_plan_rerun)
 
+    _add_index(commands)
+
     _add_bundle(commands.add_parser("bundle", help="write or unpack an audit in one piece"), audit)
+
+    _add_registry(commands.add_parser("registry", help="keep or read a log of audits outside of their results"), audit)
 
     _add_task(commands.add_parser("task", help="begin a task of your own, or try one"), audit)
 
@@ -73,9 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("folder", type=Path, help="where to; other files may be there")
     command.set_defaults(run=_init)
 
+    cli_authority.add(commands)
+
     _add_cases(commands)
 
     _add_planning(commands, audit)
+
+    _add_parties(commands, audit)
 
     command = commands.add_parser("nonce", help="make a nonce of your own")
     command.add_argument("new", choices=["new"])
@@ -114,7 +123,9 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
 
     command = commands.add_parser("transcript", parents=[audit], help="show what was said in an episode")
     command.add_argument(
-        "episode", help="for example target, challengers/17, pairs/3/neutral, or challengers/NAME/2 of a stratum"
+        "episode",
+        help="for example target, challengers/17, pairs/3/neutral, challengers/NAME/2 of a stratum, or "
+        "pairs_lagged_sham/3/truthful of a further neutral policy",
     )
     command.add_argument("--results", type=Path, help="a results folder or a bundle; by default the configured results")
     command.add_argument("--json", action="store_true", help="the lines as they were recorded, for programs")
@@ -129,8 +140,29 @@ def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     command.add_argument("--nonce-file", type=Path, help="the nonce; by default, without a path, the configured one")
     command.add_argument("--data-file", type=Path, help="the task's data set; by default as configured, or downloaded")
+    command.add_argument("--registry", metavar="PLACE", help="also hold it against this registry, a folder or address")
+    command.add_argument("--checkpoint", type=Path, help="and that against a checkpoint that you have kept")
+    command.add_argument("--auditor-key", type=Path, help="public key; its signature of the scores has to be there")
     command.add_argument("--json", action="store_true", help="for programs")
+    cli_authority.add_trusting(command)
     command.set_defaults(run=_verify)
+
+
+def _add_index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("index", help="verify many audits and list their claims; exit 1 where one fails")
+    command.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="results folders, bundles, folders of dcp-audit bundles, or folders in which these lie (bundles as *.dcp)",
+    )
+    command.add_argument("--parquet", type=Path, metavar="FILE", help="write the table for programs")
+    command.add_argument("--csv", type=Path, metavar="FILE", help="write the table for a spreadsheet")
+    command.add_argument("--html", type=Path, metavar="FILE", help="write the table as a page")
+    command.add_argument("--registry", metavar="DIR_OR_URL", help="a registry, which knows what was revoked")
+    cli_authority.add_trust(command)
+    command.set_defaults(run=_index)
 
 
 def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -145,6 +177,36 @@ def _add_cases(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("name", help="the data set: yacht, ionosphere or dry-bean")
     command.add_argument("--from", dest="source", metavar="FILE", help="a file of it, or another address")
     command.set_defaults(run=_data_fetch)
+
+
+def _add_parties(commands: argparse._SubParsersAction[argparse.ArgumentParser], audit: argparse.ArgumentParser) -> None:
+    """What an auditor does who is not the claimant (docs/roles.md)."""
+    command = commands.add_parser("seal", parents=[audit], help="auditor: seal an audit for a claimant to run")
+    command.add_argument("--to", type=Path, required=True, metavar="SEALED", help="the folder that stays secret")
+    command.add_argument(
+        "--for-claimant", type=Path, required=True, metavar="OFFER", help="the folder that the claimant is given"
+    )
+    command.add_argument("--nonce-file", type=Path, help="a nonce; by default a new one, which stays in SEALED")
+    command.set_defaults(run=_seal)
+
+    command = commands.add_parser(
+        "serve-experiments", help="auditor: answer the experiments of target and truthful branches, until it is stopped"
+    )
+    command.add_argument("sealed", type=Path, metavar="SEALED")
+    command.add_argument("offer", type=Path, metavar="OFFER", help="where the socket is made")
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default the downloaded one")
+    command.set_defaults(run=_serve_experiments)
+
+    command = commands.add_parser("score-for", help="auditor: score what a claimant has committed, and decide")
+    command.add_argument("theirs", type=Path, metavar="RESULTS", help="the claimant's results folder, or a copy")
+    command.add_argument("--sealed", type=Path, required=True, metavar="SEALED")
+    command.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the results folder to make")
+    command.add_argument("--key", type=Path, help="your private key, to sign the scores with")
+    command.add_argument(
+        "--registry", default="none", metavar="DIR_OR_URL", help="where the decision is noted; by default nowhere"
+    )
+    command.add_argument("--data-file", type=Path, help="the task's data set; by default the downloaded one")
+    command.set_defaults(run=_score_for)
 
 
 PLANNED = {
@@ -288,6 +350,54 @@ def _add_bundle(bundle: argparse.ArgumentParser, audit: argparse.ArgumentParser)
     command.set_defaults(run=_bundle_import)
 
 
+def _add_registry(registry: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
+    actions = registry.add_subparsers(title="actions", required=True, metavar="ACTION")
+    there = argparse.ArgumentParser(add_help=False, parents=[audit])
+    there.add_argument("--registry", metavar="PLACE", help="a folder or an address; by default the configured one")
+
+    command = actions.add_parser("init", help="make an empty registry")
+    command.add_argument("folder", type=Path, help="the folder to make")
+    command.add_argument("--origin", required=True, help="what it is called, e.g. audits.example.org")
+    command.add_argument("--key", type=Path, metavar="FILE.pub", help="the public key that will sign its checkpoints")
+    command.add_argument("--by-request", action="store_true", help="its operator adds what audits request")
+    command.set_defaults(run=_registry_init)
+
+    command = actions.add_parser("show", parents=[there], help="print its entries")
+    command.set_defaults(run=lambda options: _registry(options, "show"))
+
+    command = actions.add_parser("request", parents=[audit], help="print what a registry's operator is to add")
+    command.add_argument("results", type=Path, nargs="?", help="the results folder; by default the configured one")
+    command.set_defaults(run=_registry_request)
+
+    command = actions.add_parser("add", parents=[there], help="add what an audit has requested")
+    command.add_argument("request", type=Path)
+    command.set_defaults(run=lambda options: _registry(options, "add", options.request))
+
+    command = actions.add_parser("sign", parents=[there], help="sign a checkpoint of all entries")
+    command.add_argument("--key", type=Path, required=True, help="the private key")
+    command.set_defaults(run=lambda options: _registry(options, "sign", options.key))
+
+    command = actions.add_parser(
+        "check", parents=[there], help="see that nothing was cut or altered; exit 1 where it was"
+    )
+    command.add_argument("--since", type=Path, metavar="CHECKPOINT", help="an older checkpoint that you have kept")
+    command.add_argument(
+        "--trust", type=Path, nargs="+", default=[], metavar="FILE.pub", help="keys of which one signed"
+    )
+    command.set_defaults(run=lambda options: _registry(options, "check", options.since, options.trust))
+
+    command = actions.add_parser("prove", parents=[there], help="print a proof that an entry is in the last checkpoint")
+    command.add_argument("entry", type=_count, help="its number")
+    command.set_defaults(run=lambda options: _registry(options, "prove", options.entry))
+
+    command = actions.add_parser("proven", help="say what such a proof shows; exit 1 where it shows nothing")
+    command.add_argument("proof", type=Path)
+    command.add_argument(
+        "--trust", type=Path, nargs="+", required=True, metavar="FILE.pub", help="keys of which one signed"
+    )
+    command.set_defaults(run=_registry_proven)
+
+
 def _add_task(task: argparse.ArgumentParser, audit: argparse.ArgumentParser) -> None:
     actions = task.add_subparsers(title="actions", required=True, metavar="ACTION")
 
@@ -343,6 +453,8 @@ def _show(options: argparse.Namespace) -> None:
 
     path = options.decision or Path(_audit(options).results) / "decision.json"
     print(screen.render(screen.read(path)))
+    if known := screen.registry_of(path):
+        print(f"\nregistry    {known}")
     if page := screen.report_of(path):
         print(f"\nreport      {page}")
 
@@ -379,33 +491,104 @@ def _transcript(options: argparse.Namespace) -> int | None:
 
 def _verify(options: argparse.Namespace) -> int:
     from dcpflow.bundles import screen  # noqa: PLC0415
-    from dcpflow.bundles.kinds import Kind  # noqa: PLC0415
     from dcpflow.bundles.verify import verify  # noqa: PLC0415
 
     path, nonce_file, data_file = options.path, options.nonce_file, options.data_file
     if path is None:
         audit = _audit(options)
         execution, data_file = audit.config.execution, data_file or audit.data_file
-        path, nonce_file = Path(execution.results), nonce_file or Path(execution.nonce_file)
+        path = Path(execution.results)
+        nonce_file = nonce_file or (Path(execution.nonce_file) if execution.offer is None else None)
     try:
         found = verify(path, _nonce_in(nonce_file))
+        if nonce_file:
+            from dcpflow.stages.verify import with_task  # noqa: PLC0415
+
+            found = with_task(found, nonce_file, data_file)
+        place = options.registry or (_registry_of(options) if options.checkpoint else None)
+        if place:
+            from dcpflow.stages.registry_proof import with_registry  # noqa: PLC0415
+
+            found = with_registry(found, place, options.checkpoint)
+        account = cli_authority.account(options, found, place)
     except UsageError as error:
         return _bad_usage(error)
-    if found.ok and found.kind is Kind.RESULTS and nonce_file:
-        from dcpflow.stages.laboratory import Job  # noqa: PLC0415
-        from dcpflow.stages.verify import verify as verify_with_task  # noqa: PLC0415
+    if found.ok and options.auditor_key is not None:
+        from dcpflow.stages.signed_scores import require_signed  # noqa: PLC0415
 
-        print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
         try:
-            verify_with_task(Job(path, nonce_file, found.public_randomness, data_file))
-            found = found.with_task()
+            found = found.with_scores_signed(require_signed(path, options.auditor_key))
+        except UsageError as error:
+            return _bad_usage(error)
         except DcpflowError as error:
             found = found.failed(error)
     if options.json:
-        print(json.dumps(found.to_json(), indent=2))
+        told = {"certificate": None, "formal_certificate_issued": False}
+        told = cli_authority.to_json(account) if account else told
+        print(json.dumps({**found.to_json(), **told}, indent=2))
     else:
         print(screen.render(found), file=sys.stdout if found.ok else sys.stderr)
-    return 0 if found.ok else 1
+        if account:
+            cli_authority.show(account, path)
+    return 0 if found.ok and not (account and account.faults) else 1
+
+
+def _index(options: argparse.Namespace) -> int:
+    from dcpflow.bundles.index import index  # noqa: PLC0415
+    from dcpflow.report import sheet  # noqa: PLC0415
+    from dcpflow.stages import indexing  # noqa: PLC0415
+
+    try:
+        signed = indexing.signed(*cli_authority.trusted(options, options.registry))
+        rows = [indexing.row(entry) for entry in index(options.paths, signed)]
+        if options.parquet:
+            indexing.write_parquet(options.parquet, rows)
+        if options.csv:
+            indexing.write_csv(options.csv, rows)
+        if options.html:
+            sheet.write(options.html, indexing.page(rows))
+    except UsageError as error:
+        return _bad_usage(error)
+    written = [path for path in (options.parquet, options.csv, options.html) if path]
+    for path in written:
+        print(f"wrote {path}")
+    print(indexing.summary(rows) if written else indexing.render(rows))
+    return 0 if indexing.all_hold(rows) else 1
+
+
+def _registry(options: argparse.Namespace, action: str, *given: Any) -> None:
+    """One of the actions on the registry that was given, or configured."""
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    act: Callable[..., str] = getattr(registry_desk, action)
+    print(act(options.registry or _registry_of(options), *given))
+
+
+def _registry_of(options: argparse.Namespace) -> str:
+    from dcpflow.stages.registry import OFF  # noqa: PLC0415
+
+    place = _audit(options).registry
+    if place == OFF:
+        raise UsageError("execution.registry is none", "Give --registry PLACE")
+    return place
+
+
+def _registry_init(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.make(options.folder, options.origin, options.key, by_request=options.by_request))
+
+
+def _registry_request(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.request(options.results or Path(_audit(options).results)))
+
+
+def _registry_proven(options: argparse.Namespace) -> None:
+    from dcpflow.stages import registry_desk  # noqa: PLC0415
+
+    print(registry_desk.proven(options.proof, options.trust))
 
 
 def _bundle_export(options: argparse.Namespace) -> int | None:
@@ -418,7 +601,7 @@ def _bundle_export(options: argparse.Namespace) -> int | None:
             made = interchange.export(options.results, options.out)
             print(f"wrote {options.out}: {made.profile}, {made.bundle_id}, Core {made.core}, Evidence {made.evidence}")
             if made.left_out:
-                print(f"left out, since such a bundle holds the matched challengers alone: {', '.join(made.left_out)}")
+                print(f"left out, since such a bundle holds only what decides: {', '.join(made.left_out)}")
             return None
         nonce_file = options.nonce_file if options.reveal else None
         if options.reveal and nonce_file is None:
@@ -452,7 +635,7 @@ def _nonce_in(path: Path | None) -> Any:
 
 def _bad_usage(error: UsageError) -> int:
     """Tell an error of the call itself, as the argument parser does: exit code 2."""
-    print(f"dcpflow: {error}", file=sys.stderr)
+    print(f"dcpflow: {shown(error)}", file=sys.stderr)
     return 2
 
 
@@ -641,6 +824,63 @@ def _write_page(path: Path, made: Sheet) -> int | None:
     except UsageError as error:
         return _bad_usage(error)
     print(f"wrote {path}")
+    return None
+
+
+def _seal(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.offering import seal_and_offer  # noqa: PLC0415
+
+    audit = _audit(options)
+    try:
+        made = seal_and_offer(audit, options.to, options.for_claimant, options.nonce_file)
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"sealed   {options.to}: keep it secret until the last score, and keep it",
+        f"offered  {options.for_claimant}: {made.values} values, for the claimant",
+        f"contract {made.contract}",
+        f"registered {made.registration}",
+        sep="\n",
+    )
+    if audit.config.claim.roles.self_audited:
+        print("note     claim.roles.self_audited is true, and the decision will say so")
+    return None
+
+
+def _serve_experiments(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages.serving import serve  # noqa: PLC0415
+
+    def ready() -> None:
+        print(f"answering experiments in {options.offer}; stop it (Ctrl-C) after the claimant's run", flush=True)
+
+    try:
+        serve(options.sealed, options.offer, ready, options.data_file)
+    except UsageError as error:
+        return _bad_usage(error)
+    return None
+
+
+def _score_for(options: argparse.Namespace) -> int | None:
+    from dcpflow.stages import private_keys  # noqa: PLC0415
+    from dcpflow.stages.scoring_for import score_for  # noqa: PLC0415
+
+    try:
+        signer = private_keys.read_key(options.key, options.theirs) if options.key else None
+        workers = os.cpu_count() or 1
+        made = score_for(
+            options.theirs, options.sealed, options.to, signer, options.data_file, workers, options.registry
+        )
+    except UsageError as error:
+        return _bad_usage(error)
+    print(
+        f"scored   {made.artifacts} artifacts of {made.episodes} episodes",
+        f"answered {made.experiments} experiments, and each stands in a record",
+        f"decided  {options.to}/decision.json, {made.decision}",
+        f"revealed {options.to}/revealed: nonce, hidden state and sealed units are no secret any more",
+        sep="\n",
+    )
+    if (request := options.to / "registry" / "request.json").exists():
+        print(f"to list  {request}: send it to the registry's operator (dcpflow registry add)")
     return None
 
 

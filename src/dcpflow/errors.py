@@ -20,6 +20,16 @@ class DcpflowError(Exception):
         self.remedy = remedy
 
 
+def plain(text: str) -> str:
+    """Text that cannot steer a terminal, in one line: what others wrote may hold escape characters."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+def shown(error: Exception) -> str:
+    """An error for a terminal, in its lines: it may quote what others wrote, names of files too."""
+    return "\n".join(map(plain, str(error).split("\n")))
+
+
 class EvidenceError(DcpflowError):
     """A record, object, score, table or registration part is missing, altered or foreign."""
 

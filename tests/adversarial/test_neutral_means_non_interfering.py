@@ -46,7 +46,7 @@ def run_anew(audit: Audit, *stages: str) -> None:
 def elsewhere_hot(audit_copy: Audit) -> Audit:
     """The audit with another hidden state in place of the audited one; no family is hot in both."""
     job = audit_copy.job
-    hidden = hidden_of(job.bench.task, job.draws.nonce, plan.MAIN)
+    hidden = hidden_of(job.bench.task, job.nonce, plan.MAIN)
     other = job.bench.task.decoy(hidden, b"\7" * 32)
     assert not set(other["hot"]) & set(hidden["hot"])
     stagefile.write(job.layout.hidden / "main.json", HIDDEN_SCHEMA, other, mode=0o600)
@@ -77,7 +77,7 @@ def test_challengers_need_no_sealed_file_at_all(finished_audit: Audit, audit_cop
     assert records(audit_copy, "challengers") == records(finished_audit, "challengers")
 
 
-@pytest.mark.parametrize("arm", sorted(policies.NEUTRAL | policies.CONSTANT))
+@pytest.mark.parametrize("arm", sorted(policies.NEUTRAL | policies.LAGGED | policies.CONSTANT))
 def test_the_reply_of_an_uninformed_arm_needs_no_sealed_file_and_no_nonce_derived_state(
     audit_copy: Audit, arm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +92,23 @@ def test_the_reply_of_an_uninformed_arm_needs_no_sealed_file_and_no_nonce_derive
     presentation = bench.task.presentation(bytes.fromhex(plan.draw(bench.draws, stage, 1)["presentation"]))
     candidate = bench.task.baseline(presentation)
     with Arm(bench, EpisodeKey(stage, 1, arm)) as one:
-        assert one.policy(candidate)["total"]
+        assert one.policy(candidate)["total"] and one.policy(candidate)["total"]
+
+
+def test_branches_of_further_neutral_policies_are_the_same_byte_for_byte_under_another_hidden_state(
+    audit_of_policies: Audit, tmp_path: Path
+) -> None:
+    audit = audit_of_policies.at(shutil.copytree(audit_of_policies.results, tmp_path / "results"))
+    job = audit.job
+    other = job.bench.task.decoy(hidden_of(job.bench.task, job.draws.nonce, plan.MAIN), b"\7" * 32)
+    stagefile.write(job.layout.hidden / "main.json", HIDDEN_SCHEMA, other, mode=0o600)
+    stages = audit.workflow.policies
+    run_anew(audit, *stages)
+    before = {key: record for stage in stages for key, record in records(audit_of_policies, stage).items()}
+    after = {key: record for stage in stages for key, record in records(audit, stage).items()}
+    assert {key.arm for key in before} == {"truthful", "reference_null", "lagged_sham"}
+    for key, record in before.items():
+        assert (record.to_bytes() == after[key].to_bytes()) == (key.arm != "truthful"), key
 
 
 def test_a_truthful_arm_without_the_hidden_file_is_our_fault_and_commits_nothing(audit_copy: Audit) -> None:

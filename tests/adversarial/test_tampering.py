@@ -23,8 +23,8 @@ from dcpflow.bundles import audit
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.bundles.tree import in_memory
 from dcpflow.errors import DcpflowError
-from dcpflow.evidence import folder, rows, tables
-from dcpflow.records import canonical, plan, receipts, registration, stagefile
+from dcpflow.evidence import folder, policies, rows, tables
+from dcpflow.records import canonical, plan, receipts, registration, scores, stagefile
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -83,7 +83,7 @@ class Whole:
 
     @cached_property
     def passed(self) -> set[str]:
-        """Names of the checks that pass, those of strata too."""
+        """Names of the checks that pass, those of strata and of further neutral policies too."""
         return passing(self.decided)
 
     @cached_property
@@ -94,10 +94,11 @@ class Whole:
 
 
 def passing(decided: folder.Decided) -> set[str]:
-    """Names of the checks that pass; of each stratum with its name."""
+    """Names of the checks that pass; of each stratum and policy with its name."""
+    document = decided.document
     of_strata = {
         f"{name}: {check['name']}"
-        for name, block in decided.document.get("strata", {}).items()
+        for name, block in {**document.get("strata", {}), **policies.blocks(document)}.items()
         for check in block["checks"]
         if check["result"] == "pass"
     }
@@ -421,7 +422,8 @@ def caught_by(whole: Whole, name: str, value: Any) -> str:
         return "check"
     job, view, old = Job(opened(files).layout.root, whole.nonce_file, ""), decided.evidence.view, whole.decided.evidence
     same = {renamed.get(digest, digest): digest for digest in old.episode_facts}
-    parts = [(job, view, old.view), *((job.of(n), part, old.view.strata[n]) for n, part in view.strata.items())]
+    apart = ((job.of(plan.stratum_of(n)), part, old.view.parts[n]) for n, part in view.parts.items())
+    parts = [(job, view, old.view), *apart]
     replayed = {
         e.digest: old.episode_facts[same[e.digest]]["transcript_replays"]
         if e.digest in old.episode_facts
@@ -433,8 +435,8 @@ def caught_by(whole: Whole, name: str, value: Any) -> str:
         return "auditor"
     try:
         for one, part, before in parts:
-            for phase in plan.PHASES:
-                if part.scores.get(phase) != before.scores.get(phase):
+            for phase in part.scores:
+                if part.scores[phase] != before.scores.get(phase):
                     score_again(one, phase, part)
     except DcpflowError:
         return "auditor"
@@ -515,7 +517,7 @@ def test_a_record_that_claims_another_stratum_has_other_draws(stratified: Whole,
     (row,) = [r for r in json.loads(files[other])["body"]["rows"] if r["slot"] == 1 and r["role"] == "candidate"]
     body = json.loads(files[name].replace(before.encode(), listed.encode()))["body"]
     body["rows"] = [row | {"record": listed, "position": r["position"]} if r["slot"] == 1 else r for r in body["rows"]]
-    files[name] = stage_bytes("dcpflow.scores/1", body)
+    files[name] = stage_bytes(scores.SCHEMA, body)
     layout = opened(files).layout
     seen = folder.load_view(layout, folder.receipts(layout), folder.scores(layout))
     part = seen if to == "matched" else seen.strata[to]
@@ -564,3 +566,62 @@ def test_a_stratum_cannot_be_left_out(stratified: Whole) -> None:
     del document["strata"], document["headline"]
     assert "is not the decision" in refused({**stratified.files, "decision.json": canonical.encode(document) + b"\n"})
     assert view.strata.keys() == {"strong"}
+
+
+# --- further neutral policies ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def several(audit_of_policies: Audit) -> Whole:
+    return Whole.of(audit_of_policies)
+
+
+def branch_of(whole: Whole, stage: str, arm: str, slot: int = 1) -> str:
+    contract = whole.decided.evidence.view.registered.contract.removeprefix("sha256:")
+    return f"store/{contract}/{stage}/{slot:05d}/{arm}/1/record.json"
+
+
+@pytest.mark.parametrize(
+    ("what", "keys"),
+    [
+        ("record", {"registration", "stage", "arm", "prior_seal", "draw", "outcome", "candidates", "transcript"}),
+        ("scores", {"inputs", "units", "position", "validity"}),
+        ("receipt", {"stage", "slot", "arm", "record"}),
+    ],
+)
+def test_what_a_forger_rewrites_of_a_neutral_policy_is_noticed(several: Whole, what: str, keys: set[str]) -> None:
+    name = {
+        "record": branch_of(several, "pairs_lagged_sham", "lagged_sham", 2),
+        "scores": "scores/pairs_lagged_sham.json",
+        "receipt": next(name for name in several.files if name.startswith("pairs_lagged_sham/")),
+    }[what]
+    value = content(name, several.files[name])
+    chosen = {kind(place): place for place, _ in leaves(value) if keys & set(map(str, place))}
+    noticed = {kind(place): caught_by(several, name, edited(value, place, altered)) for place in chosen.values()}
+    tell(Counter(noticed.values()), f"places of a neutral policy's {what} forged everywhere, noticed by")
+    assert len(noticed) >= len(keys) and all(noticed.values()), noticed
+
+
+@pytest.mark.parametrize("frm", ["pairs", "pairs_lagged_sham"])
+def test_a_pair_cannot_be_shown_as_that_of_another_policy(several: Whole, frm: str) -> None:
+    """Its records rewritten, with all that names them: neither draws nor conversation are those of that policy."""
+    to, arms = "pairs_reference_null", {"pairs": "neutral", "pairs_lagged_sham": "lagged_sham"}
+    source = json.loads(several.files[branch_of(several, frm, arms[frm])])
+    name = branch_of(several, to, "reference_null")
+    moved = {**source, "stage": to, "arm": "reference_null"}
+    assert caught_by(several, name, moved) in {"reader", "check", "auditor"}
+    drawn = {**moved, "draw": json.loads(several.files[name])["draw"], "unit": json.loads(several.files[name])["unit"]}
+    assert caught_by(several, name, drawn) in {"reader", "check", "auditor"}
+
+
+def test_a_neutral_policy_cannot_be_left_out(several: Whole) -> None:
+    document = json.loads(several.files["decision.json"])
+    del document["neutral_policies"]["further"]["lagged_sham"]
+    changed = {**several.files, "decision.json": canonical.encode(document) + b"\n"}
+    assert "is not the decision" in refused(changed)
+    for lost in ("pairs_lagged_sham/", branch_of(several, "pairs_lagged_sham", "truthful"), "scores/pairs_lagged_sham"):
+        assert refused({name: data for name, data in several.files.items() if not name.startswith(lost)}), lost
+    facts = json.loads(several.files["evidence/facts.json"])["body"]
+    del facts["facts"]["policies"]["lagged_sham"]
+    bare = {**several.files, "evidence/facts.json": stage_bytes("dcpflow.facts/1", facts)}
+    assert "of other strata or neutral policies" in refused(bare)

@@ -36,8 +36,9 @@ def main() -> None:
 def write(results: Path, episodes: int, units: int) -> int:
     """Write a folder with about so many episodes, each artifact scored on so many units; returns how many they are."""
     layout, design = Layout(results), _design(episodes)
-    audit = stand_in.build(load({"design": design, "thresholds": _thresholds(design)}), _counts(design))
-    audit = audit.with_scores(lambda row: replace(row, units=_spread(row.units["unit-1"], row.slot, units)))
+    config = stand_in.looked_at_once(load({"design": design, "thresholds": _thresholds(design)}))
+    audit = stand_in.build(config, _counts(design), units=[f"unit-{n:04d}" for n in range(1, units + 1)])
+    audit = audit.with_scores(lambda row: replace(row, units=_spread(row.units[0], row.slot, units)))
     view = audit.view
     parts = view.registered.parts
     registration.write_contract(layout.registration, parts)
@@ -55,10 +56,13 @@ def write(results: Path, episodes: int, units: int) -> int:
         packet.store(objects, web)
     written = [_record(objects, store, episode) for episode in view.episodes]
     for stage in plan.STAGES:
-        lines = [data for data, episode in zip(written, view.episodes, strict=True) if episode.key.stage == stage]
-        for first in range(0, len(lines), BATCH):
-            path = results / stage / receipts.file_name(first + 1, first + BATCH)
-            receipts.write(path, registered.contract, lines[first : first + BATCH])
+        found = [(e.key.slot, data) for data, e in zip(written, view.episodes, strict=True) if e.key.stage == stage]
+        place = plan.look_place(stage, registered.config("design"), 1)
+        for first in range(0, len(found), BATCH):
+            # both arms of a pair stand in one receipt, since a batch is even
+            batch = found[first : first + BATCH]
+            path = results / place / receipts.file_name(batch[0][0], batch[-1][0])
+            receipts.write(path, registered.contract, [data for _, data in batch])
     target = view.target
     stagefile.write(layout.packet, packet.SCHEMA, packet.body(registered.contract, target.digest, target.record.packet))
     stagefile.write(layout.checkpoint, checkpoint.SCHEMA, {k: v for k, v in view.checkpoint.items() if k != "digest"})
@@ -116,12 +120,10 @@ def _counts(design: dict[str, Any]) -> Counts:
     )
 
 
-def _spread(worth: float, slot: int, units: int) -> dict[str, float]:
+def _spread(worth: float, slot: int, units: int) -> tuple[float, ...]:
     """Scores that differ from unit to unit and from slot to slot, around what the artifact is worth."""
     swing = min(worth, 1 - worth) / 2
-    return {
-        f"unit-{n:04d}": worth + swing * ((n * 7919 + slot * 104_729) % 1009 / 504 - 1) for n in range(1, units + 1)
-    }
+    return tuple(worth + swing * ((n * 7919 + slot * 104_729) % 1009 / 504 - 1) for n in range(1, units + 1))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "authority": {"records", "protocol"},
     "stages": BELOW_STAGES,
     "arguments": {"stages"},
-    "cli": {"arguments", "stages", "bundles", "report", "planning"},
+    "cli": {"arguments", "cli_authority", "stages", "bundles", "report", "planning"},
+    "cli_authority": {"authority", "stages", "bundles"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -415,6 +415,7 @@ def test_roles_of_an_audit_by_another_party() -> None:
         ("execution: {results: .}", "execution.results"),
         ("execution: {nonce_file: results/mine.nonce}", "execution.nonce_file"),
         ("execution: {results: config, nonce_file: config/nonces/n}", "execution.nonce_file"),
+        ("execution: {registry: results/registry}", "execution.registry"),
     ],
 )
 def test_values_that_cannot_stand_together(text: str, key: str) -> None:

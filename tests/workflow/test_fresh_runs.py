@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from workflow.conftest import Audit, Finished
 
 # the only files that may tell when, where and by whom an episode was run
-ASIDE = re.compile(r"store/.*/((aside|holder)-\d+\.json|aside-\d+\.warc)|history/.*/when\.json")
+ASIDE = re.compile(r"store/.*/((aside|holder)-\d+\.json|aside-\d+\.warc)|history/.*/when\.json|registry/run\.json")
 RECEIPT = re.compile(r"\w+/(matched/)?b\d{5}-\d{5}\.json")
 UNTOLD = {"batch", "host", "hostname", "time", "date", "started", "seconds", "pid", "cores", "folder"}
 

@@ -31,7 +31,6 @@ LOADED = (
 LOADED += ("smart_open", "dcpflow.cli", "dcpflow.stages.workflow", "dcpflow.stages.configuration")
 OF_THE_START = ("PYTHON", "LC_", "LANG")
 """What a process reads of its environment as it starts, and cannot be told later."""
-LARGEST = 1 << 20
 
 
 class Started:

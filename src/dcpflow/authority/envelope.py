@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dcpflow.authority.keys import PublicKey, Signer
-from dcpflow.errors import EvidenceError
+from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.records import canonical
 
 MOST_SIGNATURES = 64
@@ -22,7 +23,9 @@ class Envelope:
     Attributes:
         payload_type: media type that says how the payload is to be read; it is signed too.
         payload: the bytes.
-        signatures: signature by id of the key that is said to have made it, in the order in which they were added.
+        signatures: signature by key id, in the order in which they were added. Ours is the public key itself, in one
+            line: so a signature can be checked, and be told from a forged one, before its key is known or trusted. As
+            the specification has it, the id is a hint that nothing vouches for.
     """
 
     payload_type: str
@@ -66,12 +69,24 @@ class Envelope:
     def signed_by(self, signer: Signer) -> Envelope:
         """The same with one more signature, or with this key's made anew."""
         signature = signer.sign(pre_authentication(self.payload_type, self.payload))
-        return Envelope(self.payload_type, self.payload, {**self.signatures, signer.public.id: signature})
+        return Envelope(self.payload_type, self.payload, {**self.signatures, signer.public.line: signature})
+
+    @property
+    def keys(self) -> dict[str, PublicKey]:
+        """The public keys among the key ids, by id; that they have signed is :meth:`signed`'s to say."""
+        found = {}
+        for name in self.signatures:
+            with suppress(UsageError):
+                found[name] = PublicKey.parse(name, "the key id")
+        return found
+
+    def signed(self, name: str, key: PublicKey) -> bool:
+        """Whether the signature that stands under a key id is this key's."""
+        return key.signed(pre_authentication(self.payload_type, self.payload), self.signatures.get(name, b""))
 
     def signers(self, keys: Iterable[PublicKey]) -> list[PublicKey]:
-        """Those of the keys that have signed it."""
-        message = pre_authentication(self.payload_type, self.payload)
-        return [key for key in keys if key.signed(message, self.signatures.get(key.id, b""))]
+        """Those of the keys that have signed it, each under its own id."""
+        return [key for key in keys if self.signed(key.line, key)]
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
 
 KIND: Final = "ssh-ed25519"
 _HEAD: Final = len(KIND).to_bytes(4, "big") + KIND.encode() + (32).to_bytes(4, "big")
+_KINDS: Final = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]{1,60}")
+"""Of a line that is no public key only this is shown: it may be of a private one."""
 LARGEST: Final = 16_384
 """Bytes above which a file is no key."""
+
+
+class KeyIsEncrypted(UsageError):
+    """A private key that needs a passphrase, which was not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +52,14 @@ class PublicKey:
         remedy = "Give a line like 'ssh-ed25519 AAAA...': dcpflow keys new FILE makes a pair, and so does ssh-keygen"
         words = line.split()
         if not words or words[0] != KIND:
-            raise UsageError(f"{where}: not an Ed25519 public key: {line[:60]!r}", remedy)
+            kind = f": {words[0]}" if words and _KINDS.fullmatch(words[0]) else ""
+            raise UsageError(f"{where}: not an Ed25519 public key{kind}", remedy)
         try:
             data = base64.b64decode(words[1], validate=True)
         except (IndexError, ValueError, binascii.Error):
             data = b""
         if len(data) != len(_HEAD) + 32 or not data.startswith(_HEAD):
-            raise UsageError(f"{where}: the public key is damaged: {line[:60]!r}", remedy)
+            raise UsageError(f"{where}: the public key is damaged", remedy)
         return cls(data.removeprefix(_HEAD))
 
     @classmethod
@@ -75,7 +83,7 @@ class PublicKey:
 
     @property
     def id(self) -> str:
-        """Its name in signatures: the fingerprint that ``ssh-keygen -l`` prints."""
+        """Its short name: the fingerprint that ``ssh-keygen -l`` prints."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
     def signed(self, message: bytes, signature: bytes) -> bool:
@@ -106,8 +114,9 @@ class Signer:
             passphrase: what it is encrypted with; None where it is not.
 
         Raises:
-            UsageError: it cannot be read, others can read it, it is encrypted and the passphrase is missing or wrong,
-                or it is no Ed25519 key.
+            KeyIsEncrypted: it is encrypted, and no passphrase was given.
+            UsageError: it cannot be read, others can read it, the passphrase is wrong or superfluous, or it is no
+                Ed25519 key.
         """
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
@@ -121,8 +130,9 @@ class Signer:
         try:
             key = load(data, passphrase)
         except TypeError:
-            given = "is not encrypted, but a passphrase was given" if passphrase else "is encrypted"
-            raise UsageError(f"the private key {path} {given}", "") from None
+            if passphrase is None:
+                raise KeyIsEncrypted(f"the private key {path} is encrypted", "Give its passphrase") from None
+            raise UsageError(f"the private key {path} is not encrypted, but a passphrase was given") from None
         except (ValueError, UnsupportedAlgorithm):
             what = "or the passphrase is wrong" if passphrase else "in OpenSSH's form or PEM"
             raise UsageError(
@@ -147,8 +157,9 @@ class Signer:
         made, beside = Ed25519PrivateKey.generate(), path.with_name(path.name + ".pub")
         form = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
         signer = cls._of(made)
-        if beside.exists() or not files.write_once(path, made.private_bytes(*form), mode=0o600):
-            raise UsageError(f"{path} or {beside} exists", "A key in use must not be replaced: give another name")
+        with files.writing_to(path):
+            if beside.exists() or not files.write_once(path, made.private_bytes(*form), mode=0o600):
+                raise UsageError(f"{path} or {beside} exists", "A key in use must not be replaced: give another name")
         files.write_atomic(beside, f"{signer.public.line}\n".encode())
         return signer
 

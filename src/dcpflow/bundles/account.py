@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dcpflow.bundles import contents
 from dcpflow.bundles.audit import Replayed
-from dcpflow.bundles.verify import TASK
+from dcpflow.bundles.verify import REGISTRY, TASK
+from dcpflow.evidence import policies
 
 Line = tuple[str, str]
 
@@ -12,7 +13,7 @@ Line = tuple[str, str]
 def recomputed(replayed: Replayed) -> tuple[Line, ...]:
     """What was recomputed, as name and detail."""
     view, checks = replayed.evidence.view, replayed.decided.checks
-    parts = (view, *view.strata.values())
+    parts = (view, *view.parts.values())
     artifacts = sum(len(rows) for part in parts for rows in part.scores.values())
     phases = sum(len(part.scores) for part in parts)
     passed = sum(check["result"] == "pass" for check in checks)
@@ -25,10 +26,13 @@ def recomputed(replayed: Replayed) -> tuple[Line, ...]:
         ("tables", f"the rows of {len(contents.TABLES)} tables, from records and scores"),
         ("checks", f"{len(checks)} from the records: {passed} passed"),
         *([("strata", f"{', '.join(view.strata)}: informative, each under its own contract")] if view.strata else []),
+        *([("neutral policies", f"{', '.join(view.policies)}: informative")] if view.policies else []),
         ("decision", "from the evidence: byte for byte the one that stands there"),
     ]
-    if replayed.manifest is not None:
-        lines.insert(0, ("bundle", f"{replayed.manifest.members} members, each in the one form that it can have"))
+    if replayed.source.manifest is not None:
+        lines.insert(
+            0, ("bundle", f"{replayed.source.manifest.members} members, each in the one form that it can have")
+        )
     secrets, opened = replayed.secrets, replayed.opened
     if secrets is not None and opened is not None:
         lines.append(
@@ -46,6 +50,9 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
     """What only the records say, as name and reason."""
     what = "what agents were told, and scores: its code alone can tell (RESULTS --nonce-file FILE)"
     lines = [(TASK, what)]
+    noted = replayed.evidence.view.noted
+    if noted and noted.speaks:
+        lines.append((REGISTRY, f"what {noted.origin!r} knew at the start: it alone can tell (--registry PLACE)"))
     if replayed.secrets is None:
         lines.insert(0, ("draws", "with scoring orders and canary files: the nonce is not revealed"))
         lines.insert(1, ("commitments", "that they open: the sealed material is not revealed"))
@@ -55,12 +62,15 @@ def recorded(replayed: Replayed) -> tuple[Line, ...]:
 
 
 def remarks(replayed: Replayed) -> tuple[str, ...]:
-    """What stands beside the statuses, strata that are not complete, and checks that did not pass."""
+    """What stands beside the statuses, strata and neutral policies that are not complete, and checks that did not
+    pass."""
     document = replayed.decided.document
     found = [*document.get("headline", ())]
+    apart = {"stratum": document.get("strata", {}), "neutral policy": policies.blocks(document)}
     found += [
-        f"the stratum {name} (informative) is not complete: {block['reason']}"
-        for name, block in document.get("strata", {}).items()
+        f"the {kind} {name} (informative) is not complete: {block['reason']}"
+        for kind, blocks in apart.items()
+        for name, block in blocks.items()
         if not block["complete"]
     ]
     found += [

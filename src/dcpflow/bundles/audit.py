@@ -14,7 +14,7 @@ from dcpflow.bundles.format import MANIFEST, Manifest, check_manifest
 from dcpflow.bundles.tree import in_memory
 from dcpflow.errors import DcpflowError, EvidenceError
 from dcpflow.evidence import folder, tables
-from dcpflow.records import canonical, history
+from dcpflow.records import canonical, history, plan
 from dcpflow.records.draws import Nonce
 from dcpflow.records.layout import Layout
 
@@ -48,7 +48,7 @@ class Replayed:
         registrations: number of registrations in the history.
         secrets: what is known of what was sealed; None where nothing is.
         opened: what was recomputed with it; None likewise.
-        manifest: of a bundle; None for a folder.
+        source: where it was read.
     """
 
     decided: folder.Decided
@@ -56,12 +56,13 @@ class Replayed:
     registrations: int
     secrets: revealed.Secrets | None
     opened: revealed.Recomputed | None
-    manifest: Manifest | None
+    source: Opened
 
     @property
     def identity(self) -> str:
         """Digest of the bundle, or of the decision's bytes."""
-        return self.manifest.digest if self.manifest else canonical.digest(self.decided.to_bytes())
+        manifest = self.source.manifest
+        return manifest.digest if manifest else canonical.digest(self.decided.to_bytes())
 
 
 def open_folder(results: Path) -> Opened:
@@ -123,6 +124,9 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
     _check_forms(opened)
     decided = folder.verify(layout)
     evidence = decided.evidence
+    if opened.members is None:
+        for place, part in {"": evidence.view, **evidence.view.parts}.items():
+            forms.check_read(layout, part, plan.stratum_of(place))
     if opened.members is not None and opened.manifest is not None:
         _check_members(layout, opened.members, opened.manifest, evidence, decided.checks)
     secrets = revealed.find(layout, evidence.view, nonce)
@@ -132,7 +136,7 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
         registrations=len(history.entries(layout)),
         secrets=secrets,
         opened=revealed.recompute(evidence, secrets) if secrets else None,
-        manifest=opened.manifest,
+        source=opened,
     )
 
 

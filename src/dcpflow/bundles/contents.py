@@ -9,7 +9,7 @@ from typing import Any, Final
 from dcpflow.bundles.format import stage_bytes
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView, Episode
-from dcpflow.records import files, history, packet, plan, public, receipts, registration
+from dcpflow.records import files, history, packet, plan, public, receipts, registration, snapshot
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -38,6 +38,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
         layout.evidence / "facts.json",
         layout.decision,
     ]
+    if seen.noted and seen.noted.speaks:
+        paths.append(snapshot.path(layout.registration))
     if seen.checkpoint:
         paths.append(layout.checkpoint)
     if seen.registered.web:
@@ -45,8 +47,8 @@ def records(layout: Layout, seen: AuditView) -> dict[str, bytes]:
     for entry in history.entries(layout):
         place = layout.history / f"{entry.sequence:04d}-{entry.registration[7:23]}"
         paths += [path for path in (place / "entry.json", place / "decision.json") if path.exists()]
-    parts = (seen, *seen.strata.values())
-    paths += [layout.scores(plan.place(phase, name)) for name, part in seen.strata.items() for phase in part.scores]
+    parts = (seen, *seen.parts.values())
+    paths += [layout.scores(place) for place in seen.parts]
     paths += [path for part in parts for path in _of_episodes(layout, part)]
     found = {str(path.relative_to(root)): files.read(path, "a part of the audit") for path in paths}
     material = public.read(layout, seen.registered.parts["task"]["seal"]["public"])
@@ -66,6 +68,8 @@ def _of_episodes(layout: Layout, seen: AuditView) -> set[Path]:
         for digest in (episode.record.transcript, episode.record.isolation, *episode.record.candidates)
     } | {digest for episode in seen.episodes for digest in (episode.record.workspace, episode.record.calls) if digest}
     named |= {call.response for episode in seen.episodes for call in episode.calls if call.response}
+    if seen.registered.artifact:
+        named.add(seen.registered.artifact)
     named |= {digest for web in seen.packets.values() for digest in packet.members(web)}
     return {objects.path(digest) for digest in named} | {
         store.record_path(episode.key, episode.record.attempt) for episode in seen.episodes

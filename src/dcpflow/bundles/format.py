@@ -1,4 +1,4 @@
-"""The bundle of an audit, ``dcpflow.bundle/1``: one file, from which its decision can be reached again offline.
+"""The bundle of an audit, ``dcpflow.bundle/2``: one file, from which its decision can be reached again offline.
 
 The file is a zip that stores its members as they are (:mod:`dcpflow.bundles.archive`); its bytes depend on the audit
 alone, never on where, when, in which batches or by which version of a library it was made. Members, by name:
@@ -6,6 +6,8 @@ alone, never on where, when, in which batches or by which version of a library i
 =====================================  ==============================================================================
 ``manifest.json``                      what this module describes below
 ``registration/*.json, parts/*.json``  the registration in force: contract digest C, registration digest R, all parts
+``registration/registry.json``         what the registry knew when the audit was started, if it was one
+                                       that is signed, or knew earlier audits of the family or the claim
 ``history/<n>-<R>/entry.json``         every registration since the first; ``decision.json`` beside it is the decision
                                        that stood when it was amended
 ``<stage>/b<first>-<last>.json``       the receipt of each stage: the digests of its episodes' records
@@ -20,19 +22,20 @@ alone, never on where, when, in which batches or by which version of a library i
 ``scores/<phase>.json``                the sealed scorer's results (of a stratum that does not decide:
                                        ``scores/challengers/<stratum>.json``)
 ``evidence/<table>.jsonl``             each table as its canonical rows: the digest of these bytes is the table's
+                                       (the digest of what an artifact scored on each unit stands there)
 ``evidence/manifest.json, facts.json`` digests of the tables, and what only nonce and task could tell
 ``decision.json``                      the decision
 ``revealed/*.json``                    nonce, hidden state and sealed units: in a revealed bundle only
 =====================================  ==============================================================================
 
-The manifest is a stage file: ``{"schema": "dcpflow.bundle/1", "digest": ..., "body": ...}``, its digest (of schema and
-body) is the bundle's name. Its body holds ``version`` (1), ``contract``, ``registration``, ``revealed`` (whether the
+The manifest is a stage file: ``{"schema": "dcpflow.bundle/2", "digest": ..., "body": ...}``, its digest (of schema and
+body) is the bundle's name. Its body holds ``version`` (2), ``contract``, ``registration``, ``revealed`` (whether the
 sealed material is included) and ``members``: digest and size in bytes of every other member. Nothing else may be in
 the file, and of what is listed nothing may be missing, superfluous, or in another form than the canonical one.
 
 What is sealed goes in only as the salted commitments of the contract (``registration/parts/task.json``).
 
-A reader of version 1 refuses a later version by its name.
+A reader refuses every other version than its own by its name. Version 1 listed the scores of an artifact unit by unit.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.shapes import COUNT, DIGEST, FLAG, hold, mapped, record
 from dcpflow.records import canonical
 
-VERSION: Final = 1
+VERSION: Final = 2
 NAME: Final = "dcpflow.bundle"
 SCHEMA: Final = f"{NAME}/{VERSION}"
 MANIFEST: Final = "manifest.json"

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dcpflow.bundles import shapes
 from dcpflow.bundles.dcp_audit import strict_json
 from dcpflow.bundles.dcp_audit.errors import BundleError
-from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Shape, hold, listed, mapped, record, word
+from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Mismatch, Shape, hold, listed, mapped, record, word
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
-from dcpflow.records import canonical, history, plan, registration
+from dcpflow.evidence.view import AuditView
+from dcpflow.records import canonical, history, plan, registration, snapshot
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
+from dcpflow.records.scores import ScoreRow
 
 _EVIDENCE: Final = record(contract=DIGEST, tables=record(**dict.fromkeys(folder.TABLES, DIGEST)), scores=mapped(DIGEST))
 _BUDGETS: Final = mapped(COUNT)
+_SCORE_ROW: Final = tuple(field.name for field in fields(ScoreRow))
 _RECORD: Final[Mapping[str, Shape]] = {
     **dict.fromkeys(("contract", "registration", "prior_seal", "unit", "transcript", "isolation"), DIGEST),
     "stage": shapes.STAGE,
@@ -44,15 +48,19 @@ def check(layout: Layout, *, thorough: bool) -> None:
 
     Args:
         layout: a results folder, or a bundle opened as one.
-        thorough: whether to look into transcripts too, of which there are thousands of lines, and to hold registered
-            configurations against their model. What is odd in them keeps the decision from being reached, so that
-            this can be left until that has happened.
+        thorough: whether to look into scores, records and transcripts too, of which there are thousands of lines, and
+            to hold registered configurations against their model. What is odd in transcripts and configurations keeps
+            the decision from being reached, so that this can be left until that has happened; scores and records are
+            held against their shapes by :func:`check_read` once they were read.
 
     Raises:
         BundleError: one does not have its form; it names the file, the place and the rule.
     """
     for path, shape in _stage_files(layout):
         _body(layout, path, shape)
+    if thorough:
+        for path in (layout.root / "scores").rglob("*.json"):
+            _body(layout, path, shapes.SCORES)
     for name, shape in shapes.PARTS.items():
         path = registration.part_path(layout.registration, name)
         if (value := _value(layout, path)) is not None:
@@ -60,17 +68,42 @@ def check(layout: Layout, *, thorough: bool) -> None:
     _check_history(layout, thorough=thorough)
     checked: set[str] = set()
     for path in [path for stage in plan.STAGES for path in (layout.root / stage).rglob("b*.json")]:
-        _check_episodes(layout, _body(layout, path, shapes.RECEIPT) or {}, checked, transcripts=thorough)
+        receipt = _body(layout, path, shapes.RECEIPT)
+        if thorough:
+            _check_episodes(layout, receipt or {}, checked)
+
+
+def check_read(layout: Layout, seen: AuditView, stratum: str = "") -> None:
+    """Hold what was read of a contract against its shapes: records with the probes and lists of files that they name,
+    and scores, which are large and were parsed once.
+
+    Args:
+        layout: a results folder.
+        seen: the evidence of the contract.
+        stratum: the name of the stratum whose contract it is; empty for the audit's own.
+
+    Raises:
+        BundleError: one does not have its form.
+    """
+    store, checked = EpisodeStore(layout.store, seen.registered.contract), set[str]()
+    for episode in seen.episodes:
+        path = store.record_path(episode.key, episode.record.attempt)
+        _check_record(layout, path, episode.record, checked)
+    for phase, rows in seen.scores.items():
+        name = _name(layout, layout.scores(plan.place(phase, stratum)))
+        hold(mapped(DIGEST), seen.score_inputs[phase], name, "body.inputs")
+        for number, row in enumerate(rows):
+            hold(shapes.SCORE_ROW, {key: getattr(row, key) for key in _SCORE_ROW}, name, f"body.rows[{number}]")
 
 
 def _stage_files(layout: Layout) -> Iterator[tuple[Path, Shape]]:
     yield layout.registration / "contract.json", shapes.CONTRACT
     yield layout.registration / "registration.json", shapes.REGISTRATION
+    yield snapshot.path(layout.registration), shapes.SNAPSHOT
     yield layout.checkpoint, shapes.CHECKPOINT
     yield layout.packet, shapes.PACKET
     yield layout.evidence / "facts.json", shapes.FACTS
     yield layout.evidence / "manifest.json", _EVIDENCE
-    yield from ((path, shapes.SCORES) for path in (layout.root / "scores").rglob("*.json"))
     yield from ((path, shapes.HISTORY) for path in layout.history.glob("*/entry.json"))
 
 
@@ -82,9 +115,8 @@ def _check_history(layout: Layout, *, thorough: bool) -> None:
         name = f"{folder_name}/entry.json"
         if not (layout.root / name).exists():
             raise BundleError(name, "", "history", "is not where the entry of that number and registration belongs")
-        expected = (registration.registration_digest(entry.parts), registration.contract_digest(entry.parts))
-        if (entry.registration, entry.contract) != expected:
-            raise BundleError(name, "body.parts", "registration", f"give {expected[0]}, not {entry.registration}")
+        if entry.contract != (expected := registration.contract_digest(entry.parts)):
+            raise BundleError(name, "body.parts", "contract", f"give {expected}, not {entry.contract}")
         if entry.changes != (list(history.changes(parts, entry.parts)) if parts else []):
             raise BundleError(name, "body.changes", "changes", "are not those since the registration before")
         registered = registration.Registered(entry.registration, entry.contract, entry.parts)
@@ -118,8 +150,8 @@ def _check_kept(name: str, data: bytes) -> None:
     hold(listed(TEXT), value.get("headline", []), name, "headline")
 
 
-def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], *, transcripts: bool) -> None:
-    """Records, probes and perhaps transcripts, as a receipt names them."""
+def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str]) -> None:
+    """Records, probes and transcripts, as a receipt names them."""
     objects = ObjectStore(layout.objects)
     for line in receipt.get("episodes", ()):
         if line["record"] in checked:
@@ -131,17 +163,28 @@ def _check_episodes(layout: Layout, receipt: dict[str, Any], checked: set[str], 
             continue
         name = _name(layout, path)
         found = EpisodeRecord.from_bytes(data, name)
+        _check_record(layout, path, found, checked)
+        if (data := _read(objects.path(found.transcript))) is not None:
+            _check_transcript(_name(layout, objects.path(found.transcript)), data)
+
+
+def _check_record(layout: Layout, path: Path, found: EpisodeRecord, checked: set[str]) -> None:
+    try:
+        for key, shape in _RECORD.items():
+            shape(getattr(found, key))
+        _ARMS[found.stage](found.arm)
+    except Mismatch:
+        # only now, since names are slow to make
+        name = _name(layout, path)
         for key, shape in _RECORD.items():
             hold(shape, getattr(found, key), name, key)
         hold(_ARMS[found.stage], found.arm, name, "arm")
-        if transcripts and (data := _read(objects.path(found.transcript))) is not None:
-            _check_transcript(_name(layout, objects.path(found.transcript)), data)
-        for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
-            if digest and digest not in checked:
-                checked.add(digest)
-                named = objects.path(digest)
-                if (value := _value(layout, named)) is not None:
-                    hold(shape, value, _name(layout, named))
+    for digest, shape in ((found.isolation, shapes.PROBE), (found.workspace, shapes.WORKSPACE)):
+        if digest and digest not in checked:
+            checked.add(digest)
+            named = ObjectStore(layout.objects).path(digest)
+            if (value := _value(layout, named)) is not None:
+                hold(shape, value, _name(layout, named))
 
 
 _ARMS: Final = {name: word(*stage.arms) for name, stage in plan.STAGES.items()}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit import Bundle, Decoded, strict_json
-from dcpflow.evidence.decision import NOT_CLAIMED, SCHEMA
+from dcpflow.evidence.decision import NOT_CLAIMED, NOT_CLAIMED_OF_A_RUN, SCHEMA
 from dcpflow.protocol import (
     AttemptStatus,
     Branch,
@@ -77,7 +77,7 @@ def document(bundle: Bundle, decoded: Decoded, decision: Decision) -> dict[str, 
         "notes": [str(note) for note in decision.notes],
         "warnings": [str(warning) for warning in registration_warnings(reg, len(decoded.gate1.claimed.unit_ids))],
         "formal_certificate_issued": False,
-        "not_claimed": [*NOT_CLAIMED, SELF_ATTESTED],
+        "not_claimed": [*NOT_CLAIMED, *NOT_CLAIMED_OF_A_RUN, SELF_ATTESTED],
     }
 
 

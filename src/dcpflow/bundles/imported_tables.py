@@ -38,11 +38,11 @@ class _Result:
     def __init__(self, row: ScoredArtifact | Attempt | Branch) -> None:
         self.artifact = row.digest if isinstance(row, ScoredArtifact) else row.artifact_digest
         self.validity = row.validity.value
-        self.units = dict(zip(row.unit_ids, row.scores or (), strict=False))
+        self.units = row.scores or ()
 
     @property
     def mean(self) -> float | None:
-        return mean(tuple(self.units.values())) if self.units and self.validity == "valid" else None
+        return mean(self.units) if self.units and self.validity == "valid" else None
 
 
 def _episodes(decoded: Decoded) -> Iterator[tuple[Row, _Result]]:
@@ -87,25 +87,24 @@ def _episode(stage: str, slot: int, arm: str, **known: str) -> Row:
 
 def _scores(decoded: Decoded, episodes: Sequence[tuple[Row, _Result]]) -> Iterator[Row]:
     baseline = _Result(decoded.gate1.baseline)
-    yield from _score_rows({"stage": "target", "slot": 1, "arm": "", "record": ""}, baseline, "baseline")
+    yield _score_row({"stage": "target", "slot": 1, "arm": "", "record": ""}, baseline, "baseline")
     for row, result in episodes:
         if result.artifact:
-            yield from _score_rows(row, result, "candidate")
+            yield _score_row(row, result, "candidate")
 
 
-def _score_rows(place: Row, result: _Result, role: str) -> Iterator[Row]:
-    for unit, score in result.units.items() or [(None, None)]:
-        row: Row = dict.fromkeys(tables.SCHEMAS["scores"])
-        yield row | {
-            "phase": "pairs" if place["stage"] == "null_pairs" else place["stage"],
-            "role": role,
-            **{name: place[name] for name in ("stage", "slot", "arm", "record")},
-            "number": 1,
-            "artifact": result.artifact,
-            "validity": result.validity,
-            "unit": unit,
-            "score": score,
-        }
+def _score_row(place: Row, result: _Result, role: str) -> Row:
+    row: Row = dict.fromkeys(tables.SCHEMAS["scores"])
+    return row | {
+        "phase": "pairs" if place["stage"] == "null_pairs" else place["stage"],
+        "role": role,
+        **{name: place[name] for name in ("stage", "slot", "arm", "record")},
+        "number": 1,
+        "artifact": result.artifact,
+        "validity": result.validity,
+        "score": result.mean,
+        "units": result.units,
+    }
 
 
 def _pairs(table: str, pairs: Sequence[FeedbackPair | NullPair]) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.bind import bind
@@ -17,7 +18,7 @@ from dcpflow.bundles.dcp_audit.write import bundle_files
 from dcpflow.bundles.export import replay_results
 from dcpflow.bundles.folders import new_folder, write
 from dcpflow.errors import EvidenceError
-from dcpflow.evidence import checks, decision, folder, gates, strata
+from dcpflow.evidence import checks, decision, folder, gates, policies, strata
 from dcpflow.evidence.view import AuditView
 from dcpflow.protocol import Gate1Evidence, Registration
 from dcpflow.records import canonical, history
@@ -50,8 +51,8 @@ class Interchanged:
         profile: ``full_audit_v1``, or ``core`` where the audit has no Gate 3.
         core: the Core verdict in its certificate.
         evidence: the Evidence verdict in it.
-        left_out: names of strata, those that are no longer registered too: such a bundle holds the challengers that
-            decide, and no others.
+        left_out: names of strata and of further neutral policies, those that are no longer registered too: such a
+            bundle holds the challengers and pairs that decide, and no others.
     """
 
     bundle_id: str
@@ -85,9 +86,13 @@ def export(results: Path, out: Path) -> Interchanged:
             "the effect was looked at after several numbers of pairs, for which dcp-audit has no interval",
             "Use dcpflow's own format, which holds the looks: dcpflow bundle export RESULTS claim.dcp",
         )
+    if replayed.evidence.view.registered.artifact:
+        raise EvidenceError(
+            "the audit is retrospective, which a dcp-audit bundle cannot say: its verifier might certify the claim",
+            "Use dcpflow's own format: dcpflow bundle export RESULTS claim.dcp",
+        )
     past = history.entries(Layout(results))
-    gone = strata.no_longer_shown(history.since_the_first_episode(past))
-    left_out = tuple(dict.fromkeys((*document.get("strata", ()), *gone)))
+    left_out = not_held(document, past)
     registrations = [entry.registration for entry in past]
     payloads = encode(bind(interchanged(replayed.evidence, document, registrations, left_out)))
     payloads["certificate"] = certificate(payloads)
@@ -99,7 +104,22 @@ def export(results: Path, out: Path) -> Interchanged:
             write(made / name, data)
     manifest = loads(files["manifest.json"], "manifest.json")
     profile = manifest.get("profile", "core")
-    return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], left_out)
+    names = tuple(name for kind in left_out.values() for name in kind)
+    return Interchanged(manifest["bundle_id"], profile, verdict["core"], verdict["evidence"], names)
+
+
+def not_held(document: Mapping[str, Any], past: Sequence[history.Entry]) -> dict[str, tuple[str, ...]]:
+    """Names of what is informative and has no place in such a bundle, those no longer registered too, by what they are.
+
+    Args:
+        document: the decision.
+        past: every registration, oldest first.
+    """
+    since = history.since_the_first_episode(past)
+    return {
+        "strata of challengers": tuple(document.get("strata", {}) | strata.no_longer_shown(since)),
+        "neutral policies": tuple(policies.blocks(document) | policies.no_longer_shown(since)),
+    }
 
 
 def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) -> None:
@@ -115,7 +135,10 @@ def _require_agreement(verdict: Mapping[str, str], document: Mapping[str, Any]) 
 
 
 def interchanged(
-    evidence: folder.Evidence, document: Mapping[str, Any], registrations: Sequence[str], left_out: Sequence[str] = ()
+    evidence: folder.Evidence,
+    document: Mapping[str, Any],
+    registrations: Sequence[str],
+    left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Decoded:
     """An audit's evidence and attestations as a dcp-audit bundle holds them, its own digests not yet filled in.
 
@@ -123,7 +146,7 @@ def interchanged(
         evidence: the evidence.
         document: the decision that was reached from it.
         registrations: every R in the history, oldest first.
-        left_out: names of the strata that the bundle does not hold.
+        left_out: names of the strata and neutral policies that the bundle does not hold, by what they are.
     """
     seen, facts = evidence.view, evidence.episode_facts
     config = folder.config_of(seen.registered)
@@ -136,8 +159,10 @@ def interchanged(
         "registration": seen.registered.digest,
         "decision": canonical.digest(canonical.encode(document) + b"\n"),
     }
-    if left_out:
-        names["left_out"] = f"informative strata of challengers, which decide nothing: {', '.join(left_out)}"
+    if any(left_out.values()):
+        names["left_out"] = "; ".join(
+            f"informative {kind}, which decide nothing: {', '.join(found)}" for kind, found in left_out.items() if found
+        )
     return Decoded(
         registration=replace(reg, notes={"dcpflow": names}),
         envelope=_envelope(passed, seen, reg, gate1),
@@ -155,11 +180,13 @@ def _envelope(passed: Mapping[str, bool], seen: AuditView, reg: Registration, ga
     attested: dict[str, Any] = {
         name: all(passed.get(check, False) for check in found) for name, found in ATTESTED_BY.items()
     }
+    # is asked only where a registry tells something, and blocks what an incomplete ledger blocks
+    attested["recovery_ledger_complete"] &= passed.get("earlier_audits_disclosed", True)
     return Envelope(
         **attested,
         verifier_hash=canonical.digest_of({"sources": task["sources"], "engine": task["seal"]["engine"]}),
         p_hash=canonical.digest_of({"claimed": gate1.claimed.digest, "epsilon": reg.epsilon}),
-        lineage_manifest_hash=seen.target.digest,
+        lineage_manifest_hash=seen.claim_seal,
         claim_family_manifest_hash=canonical.digest_of(family),
         audit_slot_registry_entry_hash=canonical.digest_of(slot),
         human_assistance=claim["human_assistance"],

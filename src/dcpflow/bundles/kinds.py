@@ -49,6 +49,11 @@ def recognise(path: Path) -> Kind:
     )
 
 
+def certificate_of(path: Path, kind: Kind) -> Path:
+    """Where the certificate of an audit lies: in the results folder, or beside the file of the bundle."""
+    return path.with_name(f"{path.name}.dsse.json") if kind is Kind.BUNDLE else path / "certificate.dsse.json"
+
+
 def check_folder(root: Path) -> None:
     """Check that a results folder holds folders and regular files of a size that is read, and nothing else.
 
@@ -57,7 +62,7 @@ def check_folder(root: Path) -> None:
     Raises:
         BundleError: it holds a link, a device or pipe, or something too large, deep or numerous.
     """
-    waiting, count = [(root, "")], 0
+    waiting, count = [(str(root), "")], 0
     while waiting:
         folder, name = waiting.pop()
         if name.count("/") >= MAX_LEVELS:
@@ -69,15 +74,17 @@ def check_folder(root: Path) -> None:
                 continue
             raise BundleError(name or ".", "", "file", "cannot be listed: permission denied") from None
         for entry in found:
-            below = f"{name}/{entry.name}".lstrip("/")
             count += 1
             if count > MAX_FILES:
                 raise BundleError(".", "", "count", f"more than {MAX_FILES} files")
+            if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size <= MAX_FILE_BYTES:
+                continue
+            below = f"{name}/{entry.name}".lstrip("/")
             if entry.is_symlink():
                 raise BundleError(below, "", "link", "is a link, which is not followed: put a copy in its place")
             if entry.is_dir(follow_symlinks=False):
-                waiting.append((Path(entry.path), below))
+                waiting.append((entry.path, below))
             elif not entry.is_file(follow_symlinks=False):
                 raise BundleError(below, "", "file", "is neither a file nor a folder")
-            elif entry.stat(follow_symlinks=False).st_size > MAX_FILE_BYTES:
+            else:
                 raise BundleError(below, "", "size", f"is larger than {MAX_FILE_BYTES} bytes")

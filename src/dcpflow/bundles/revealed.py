@@ -167,15 +167,18 @@ def recompute(evidence: Evidence, secrets: Secrets) -> Recomputed:
     """
     seen, nonce = evidence.view, secrets.nonce
     opened = _open(seen, secrets)
-    for facts in (evidence.facts, *evidence.facts.strata.values()):
+    for facts in (evidence.facts, *evidence.facts.strata.values(), *evidence.facts.policies.values()):
         for name, holds in opened.items():
             _agree(f"whether {name} opens to {secrets.source}", facts.commitments.get(name), holds)
-    randomness = seen.target.record.draw["public_randomness"]
-    canaries = _recompute(seen, Draws(nonce, seen.registered.contract, randomness), evidence, evidence.facts, secrets)
-    for name, part in seen.strata.items():
-        draws = Draws(nonce, part.registered.contract, randomness)
-        canaries += _recompute(part, draws, evidence, evidence.facts.strata[name], secrets)
-    orders = len(seen.scores) + len(seen.strata)
+    randomness = seen.public_randomness
+    parts = [(seen, evidence.facts)]
+    parts += [(part, evidence.facts.strata[name]) for name, part in seen.strata.items()]
+    parts += [(part, evidence.facts.policies[name]) for name, part in seen.policies.items()]
+    canaries = sum(
+        _recompute(part, Draws(nonce, part.registered.contract, randomness), evidence, own, secrets)
+        for part, own in parts
+    )
+    orders = sum(len(part.scores) for part, _ in parts)
     return Recomputed(len(seen.everything), orders, canaries, tuple(opened))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.protocol.registration import MAX_INTEGER
-from dcpflow.records import canonical, plan
+from dcpflow.records import canonical, plan, scores
 from dcpflow.records.registration import CONTRACT_PARTS, PLAN_PARTS
 
 
@@ -92,6 +92,12 @@ OBJECT: Final = _kind("an object", lambda value: type(value) is dict)
 _LIST: Final = _kind("a list", lambda value: type(value) is list)
 
 
+def units(value: Any) -> None:
+    """The scores of an artifact on the sealed units, each from 0 to 1."""
+    if wrong := scores.why_no_units(value):
+        raise Mismatch("type", wrong)
+
+
 def word(*allowed: str) -> Shape:
     """One of some words."""
     known = frozenset(allowed)
@@ -126,7 +132,7 @@ def mapped(shape: Shape) -> Shape:
 
 
 def named(shape: Shape) -> Shape:
-    """An object whose names are those of strata, which are parts of paths, and such values."""
+    """An object whose names are such as strata have, which are parts of paths, and such values."""
     values = mapped(shape)
 
     def check(value: Any) -> None:
@@ -182,7 +188,8 @@ _REGISTERED_STRATUM: Final = record(
     contract=DIGEST,
 )
 PARTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys(("claim", "limits", "isolation", "thresholds"), record(config=OBJECT)),
+    **dict.fromkeys(("limits", "isolation", "thresholds"), record(config=OBJECT)),
+    "claim": record(("artifact",), config=OBJECT, artifact=DIGEST),
     "design": record(("strata",), config=OBJECT, strata=named(_REGISTERED_STRATUM)),
     "information": record(("site",), config=OBJECT, site=mapped(DIGEST)),
     "task": record(config=OBJECT, seal=_SEAL_OF_TASK, sources=mapped(DIGEST)),
@@ -219,25 +226,25 @@ CHECKPOINT: Final = record(
     scope=word("lineage_empty", "lineage_prefix"),
 )
 PACKET: Final = record(contract=DIGEST, target_record=DIGEST, packet=DIGEST)
+_SCORED: Final[Mapping[str, Shape]] = {
+    "role": word("candidate", "baseline", "known_solution", "claimed"),
+    "stage": STAGE,
+    "slot": POSITION,
+    "arm": TEXT,
+    "number": POSITION,
+    "record": SEAL,
+    "artifact": DIGEST,
+    "instance": TEXT,
+    "validity": word("valid", "invalid"),
+    "reason": TEXT,
+    "position": POSITION,
+}
+SCORE_ROW: Final = record(**_SCORED, units=ANY)
+"""A row after its units were read, and with that checked."""
 SCORES: Final = record(
     contract=DIGEST,
     inputs=mapped(DIGEST),
-    rows=listed(
-        record(
-            role=word("candidate", "baseline", "known_solution"),
-            stage=STAGE,
-            slot=POSITION,
-            arm=TEXT,
-            number=POSITION,
-            record=SEAL,
-            artifact=DIGEST,
-            instance=TEXT,
-            validity=word("valid", "invalid"),
-            reason=TEXT,
-            units=mapped(NUMBER),
-            position=POSITION,
-        )
-    ),
+    rows=listed(record(**_SCORED, units=units)),
 )
 _FACTS: Final[Mapping[str, Shape]] = {
     "commitments": mapped(FLAG),
@@ -245,7 +252,9 @@ _FACTS: Final[Mapping[str, Shape]] = {
     "unlisted": listed(TEXT),
     "target_runs": COUNT,
 }
-FACTS: Final = record(contract=DIGEST, facts=record(("strata",), **_FACTS, strata=named(record((), **_FACTS))))
+_APART: Final = named(record((), **_FACTS))
+FACTS: Final = record(contract=DIGEST, facts=record(("strata", "policies"), **_FACTS, strata=_APART, policies=_APART))
+SNAPSHOT: Final = record(origin=TEXT, key=TEXT, number=POSITION, earlier=listed(TEXT), starts=COUNT, episodes=COUNT)
 DRAW: Final = record(("first_arm",), presentation=HEX, agent_seed=HEX, public_randomness=TEXT, first_arm=ARM)
 USAGE: Final = record(
     ("web_requests",),

@@ -10,7 +10,7 @@ from dcpflow.bundles.format import MANIFEST
 from dcpflow.bundles.kinds import Kind, recognise
 from dcpflow.bundles.verify import named
 from dcpflow.errors import UsageError
-from dcpflow.evidence import tables
+from dcpflow.evidence import rows, tables
 
 
 def import_bundle(path: Path, out: Path) -> Kind:
@@ -48,12 +48,14 @@ def unpack(path: Path, out: Path) -> None:
     opened = audit.open_bundle(path)
     replayed = audit.replay(opened)
     members = dict(opened.members or {})
-    registration = replayed.evidence.view.registered.digest
+    evidence = replayed.evidence
+    registration = evidence.view.registered.digest
+    # the bundle's tables hold, of what an artifact scored on each unit, the digest; the scores hold the numbers
+    found = rows.all_rows(evidence.view, evidence.episode_facts) | {"checks": replayed.decided.checks}
     with new_folder(out) as made:
         for name in contents.TABLES:
-            member = contents.table_member(name)
-            rows = tables.decode_rows(name, members.pop(member), member)
-            tables.write(made / "evidence" / f"{name}.parquet", name, rows, registration)
+            del members[contents.table_member(name)]
+            tables.write(made / "evidence" / f"{name}.parquet", name, found[name], registration)
         for name, data in members.items():
             if name != MANIFEST:
                 write(made / name, data)

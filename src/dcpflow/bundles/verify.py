@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.kinds import IMPORTED, Kind, check_folder, recognise
 from dcpflow.errors import DcpflowError, EvidenceError
+from dcpflow.records.layout import SCORES_FOR
 
 if TYPE_CHECKING:
     from dcpflow.bundles import dcp_audit
+    from dcpflow.bundles.audit import Replayed
     from dcpflow.records.draws import Nonce
 
 SCHEMA: Final = "dcpflow.verification/1"
 RECORDED_BY_US: Final = "recorded by dcpflow: every check is computed from the records"
 SELF_ATTESTED: Final = "self-attested: the author's word, and digests of the bundle's own content"
 TASK: Final = "task"
+REGISTRY: Final = "registry"
 MAX_SHOWN: Final = 3
 
 
@@ -40,6 +43,9 @@ class Verification:
         provenance: what the evidence rests on.
         remarks: further things that a reader should know.
         public_randomness: what was mixed into the draws; empty where nothing was.
+        replayed: the audit itself, of ours, for what is held against it next; no part of what is told.
+        roles: who took part, as registered: ``claimant``, ``auditor``, ``registry``, ``self_audited``; empty where that
+            is not recorded.
     """
 
     path: str
@@ -54,12 +60,29 @@ class Verification:
     provenance: str = ""
     remarks: tuple[str, ...] = ()
     public_randomness: str = ""
+    replayed: Replayed | None = field(default=None, repr=False)
+    roles: dict[str, Any] = field(default_factory=dict)
 
     def with_task(self) -> Verification:
         """The same after the task's code has confirmed what it alone can tell."""
         recorded = tuple(row for row in self.recorded if row[0] != TASK)
         detail = "with its code: first messages, every conversation line for line, every score"
         return replace(self, recorded=recorded, recomputed=(*self.recomputed, (TASK, detail)))
+
+    def with_registry(self, recomputed: Iterable[tuple[str, str]], remarks: Iterable[str]) -> Verification:
+        """The same after it was held against the registry that it was noted in."""
+        recorded = tuple(row for row in self.recorded if row[0] != REGISTRY)
+        return replace(
+            self,
+            recomputed=(*self.recomputed, *recomputed),
+            recorded=recorded,
+            remarks=(*self.remarks, *remarks),
+        )
+
+    def with_scores_signed(self, key: str) -> Verification:
+        """The same after a signature of the scores was found to be the auditor's, whose key has this id."""
+        detail = f"by the given key of the auditor, {key}: these scores, these records, this decision"
+        return replace(self, recomputed=(*self.recomputed, ("signature", detail)))
 
     def failed(self, error: DcpflowError) -> Verification:
         """The same with an error that was found afterwards."""
@@ -81,6 +104,7 @@ class Verification:
             "provenance": self.provenance,
             "remarks": list(self.remarks),
             "public_randomness": self.public_randomness,
+            "roles": self.roles,
         }
 
 
@@ -128,6 +152,8 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
     if kind is Kind.RESULTS:
         check_folder(path)
         opened = audit.open_folder(path)
+        if opened.layout.is_offered:
+            raise EvidenceError("nothing is decided here", SCORES_FOR)
     else:
         opened = audit.open_bundle(path)
     replayed = audit.replay(opened, nonce)
@@ -143,7 +169,9 @@ def _verify_own(path: Path, kind: Kind, nonce: Nonce | None) -> Verification:
         recorded=account.recorded(replayed),
         provenance=RECORDED_BY_US,
         remarks=account.remarks(replayed),
-        public_randomness=replayed.evidence.view.target.record.draw["public_randomness"],
+        public_randomness=replayed.evidence.view.public_randomness,
+        roles=document["roles"],
+        replayed=replayed,
     )
 
 

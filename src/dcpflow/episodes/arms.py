@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.episodes import policies
+from dcpflow.episodes.experiments import AuditorsEvaluator
 from dcpflow.records import plan, public
 from dcpflow.records.draws import Draws
 from dcpflow.records.episodes import EpisodeKey
@@ -28,12 +29,15 @@ class Bench:
         contract: what an episode is.
         task: the task.
         draws: the audit's draws.
+        offer: the folder of an auditor's offer, whose evaluator answers truthful experiments; None where the hidden
+            state lies here.
     """
 
     layout: Layout
     contract: Registered
     task: Task
     draws: Draws
+    offer: Path | None = None
 
     @cached_property
     def engine(self) -> Engine:
@@ -63,17 +67,21 @@ class Arm:
 
     def __init__(self, bench: Bench, key: EpisodeKey, waiting: Callable[[], None] = lambda: None) -> None:
         self.seconds = 0.0
-        self._evaluator: Evaluator | None = None
+        self._evaluator: Evaluator | AuditorsEvaluator | None = None
         seed = plan.draw(bench.draws, key.stage, key.slot)["presentation"]
         presentation = bench.task.presentation(bytes.fromhex(seed))
         if key.arm in policies.CONSTANT:
             self.policy = policies.constant(bench.task, presentation)
             return
-        limits = bench.limits
-        self._evaluator = Evaluator(
-            _answers(bench, key, presentation), limits["experiment_seconds"], limits["memory_mb"], waiting
-        )
-        self._measure = policies.measured(self._evaluator)
+        seconds, memory_mb = bench.limits["experiment_seconds"], bench.limits["memory_mb"]
+        if bench.offer is not None and key.arm in policies.TRUTHFUL:
+            self._evaluator = AuditorsEvaluator(bench.offer, key, seconds, waiting)
+        else:
+            self._evaluator = Evaluator(_answers(bench, key, presentation), seconds, memory_mb, waiting)
+        measure = policies.measured(self._evaluator)
+        if key.arm in policies.LAGGED:
+            measure = policies.lagged(measure, bench.task.constant_reply(presentation))
+        self._measure = measure
         self.policy = self._timed
 
     def _timed(self, candidate: str) -> dict[str, Any]:
@@ -98,16 +106,20 @@ def instance_hidden(task: Task, draws: Draws, key: EpisodeKey) -> dict[str, Any]
     return task.hidden(draws.nonce.derive("hidden", plan.instance(key.stage, key.slot)))
 
 
+def decoy(task: Task, draws: Draws, key: EpisodeKey) -> dict[str, Any]:
+    """What a misleading channel measures in the place of an episode's own instance."""
+    secret = draws.nonce.derive("decoy", plan.instance(key.stage, key.slot))
+    return task.decoy(instance_hidden(task, draws, key), secret)
+
+
 def hidden_path(layout: Layout) -> Path:
     """The file of the audited hidden state, which evaluator children of truthful arms open."""
     return layout.hidden / f"{plan.MAIN}.json"
 
 
 def _answers(bench: Bench, key: EpisodeKey, presentation: dict[str, Any]) -> Callable[[], Answer]:
-    if key.arm in policies.NEUTRAL:
+    if key.arm in policies.NEUTRAL | policies.LAGGED:
         return policies.neutral_answers(bench.engine, presentation)
     if key.arm in policies.TRUTHFUL:
         return policies.truthful_answers(bench.engine, presentation, hidden_path(bench.layout))
-    secret = bench.draws.nonce.derive("decoy", plan.instance(key.stage, key.slot))
-    decoy = bench.task.decoy(instance_hidden(bench.task, bench.draws, key), secret)
-    return policies.misleading_answers(bench.engine, presentation, decoy)
+    return policies.misleading_answers(bench.engine, presentation, decoy(bench.task, bench.draws, key))

@@ -1,4 +1,9 @@
-"""What the channel answers to an experiment in each arm. Only ``truthful`` and ``misleading`` see a hidden state."""
+"""What the channel answers to an experiment in each arm. Only ``truthful`` and ``misleading`` see a hidden state.
+
+Of neutral policies there are three, which leave less and less of a truthful reply: ``proposed_sham`` answers what was
+asked, as the task does without a hidden state; ``lagged_sham`` gives the same answers one experiment later, so that
+numbers vary as before and have nothing to do with what was asked; ``reference_null`` always gives the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dcpflow.episodes.experiments import AuditorsEvaluator
 from dcpflow.records import stagefile
 from dcpflow.tasks.base import Engine, Task
 from dcpflow.tasks.evaluator import Answer, Evaluator, Request
@@ -15,9 +21,8 @@ Policy = Callable[[str], dict[str, Any]]
 
 TRUTHFUL = frozenset({"target", "truthful"})
 NEUTRAL = frozenset({"neutral", "proposed_sham"})
+LAGGED = frozenset({"lagged_sham"})
 CONSTANT = frozenset({"withheld", "control", "reference_null"})
-MISLEADING = frozenset({"misleading"})
-NEEDS_ENGINE = TRUTHFUL | NEUTRAL | MISLEADING
 
 
 def constant(task: Task, presentation: dict[str, Any]) -> Policy:
@@ -26,14 +31,33 @@ def constant(task: Task, presentation: dict[str, Any]) -> Policy:
     return lambda _: reply
 
 
-def measured(evaluator: Evaluator) -> Policy:
-    """What the evaluator child answers."""
+def measured(evaluator: Evaluator | AuditorsEvaluator) -> Policy:
+    """What the evaluator answers: a child, or the auditor's."""
 
     def ask(candidate: str) -> dict[str, Any]:
         reply: dict[str, Any] = evaluator.ask({"candidate": candidate})
         return reply
 
     return ask
+
+
+def lagged(measure: Policy, first: dict[str, Any]) -> Policy:
+    """The answer of a policy to the experiment before.
+
+    A candidate is refused as it would be without the lag, and is no experiment then.
+
+    Args:
+        measure: the policy.
+        first: what the first experiment is answered.
+    """
+    waiting = first
+
+    def answer(candidate: str) -> dict[str, Any]:
+        nonlocal waiting
+        now, waiting = waiting, measure(candidate)
+        return now
+
+    return answer
 
 
 def neutral_answers(engine: Engine, presentation: dict[str, Any]) -> Callable[[], Answer]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dcpflow.errors import EvidenceError
 from dcpflow.evidence import looks
 from dcpflow.evidence.facts import AuditFacts
 from dcpflow.evidence.gates import Facts, paired, reached_own_line
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.rows import PAIR_STAGES
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol.faults import (
     CORE_ONLY,
     EVERY_HIT,
@@ -36,7 +38,11 @@ if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
 PASS, FAIL, NOT_ASSESSED = "pass", "fail", "not_assessed"
-UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham"})
+BOUNDARIES = {
+    "retrospective_prepub": "rebuilt as it was before the publication",
+    "retrospective_present": "rebuilt as it is today, the publication left out",
+}
+UNINFORMED = frozenset({"neutral", "reference_null", "proposed_sham", "lagged_sham"})
 REPORTED: frozenset[Stake] = frozenset()
 ADEQUACY: frozenset[Stake] = frozenset()
 
@@ -116,6 +122,11 @@ def _looked_at(stage: str) -> Applies:
     return lambda context: bool(context.view.registered.config("design").get(plan.LOOKS[stage]))
 
 
+def _has_target(context: Context) -> bool:
+    """Whether a target run belongs to the audit: a retrospective one has none."""
+    return context.view.target is not None
+
+
 def run(context: Context, only: Collection[str] = ()) -> tuple[Check, ...]:
     """Run every check that applies to the registered grade and design, in a fixed order.
 
@@ -162,30 +173,33 @@ def registration_frozen_first(context: Context) -> Finding:
 @_check("core", EVERY_HIT)
 def claim_frozen(context: Context) -> Finding:
     """Each challenger's record holds the digest of the target's record, and with it of the claimed artifact; in a later
-    look by way of the scores of the look before."""
-    challengers = context.view.of("challengers")
+    look by way of the scores of the look before. In a retrospective audit it holds that of the artifact itself."""
+    challengers, target = context.view.of("challengers"), context.view.target
     seals = context.view.seals(plan.CHALLENGERS)
     odd = [str(e.key) for e in challengers if e.record.prior_seal not in seals]
-    return (
-        *_verdict(odd, "the claimed artifact was committed before any challenger began"),
-        [context.view.target, *challengers],
-    )
+    fixed = "committed" if target else "registered"
+    good = f"the claimed artifact was {fixed} before any challenger began"
+    return *_verdict(odd, good), [*([target] if target else []), *challengers]
 
 
-@_check("core", EVERY_HIT)
+@_check("core", EVERY_HIT, applies=_has_target)
 def target_learned_from_experiments(context: Context) -> Finding:
     """The claim is about research: the target run asked the evaluator at least once before it committed."""
-    count = context.view.target.record.usage["experiments"]
+    target = _target(context)
+    count = target.record.usage["experiments"]
     result = PASS if count else FAIL
-    return result, f"the target run made {count} experiments before it committed", [context.view.target]
+    return result, f"the target run made {count} experiments before it committed", [target]
 
 
 @_check("core", EVERY_HIT)
 def lineage_withheld(context: Context) -> Finding:
     """No challenger was given an earlier exchange, a reply of the target run, or its artifact."""
     challengers, target = context.view.of("challengers"), context.view.target
-    secrets = [json.dumps(reply["result"], sort_keys=True) for reply in target.replies() if "result" in reply]
-    secrets += [context.view.candidates[digest].decode() for digest in target.record.candidates]
+    replies = target.replies() if target else []
+    artifacts = target.record.candidates if target else [context.view.registered.artifact]
+    secrets = [json.dumps(reply["result"], sort_keys=True) for reply in replies if "result" in reply]
+    # a file ends with a line break that a text which quotes it need not have
+    secrets += [context.view.candidates[digest].decode().strip() for digest in artifacts]
     odd = []
     for episode in challengers:
         hello = episode.hello
@@ -193,7 +207,8 @@ def lineage_withheld(context: Context) -> Finding:
         quoted = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
         if hello["history"] or any(text and text in told for text in (*secrets, *quoted)):
             odd.append(str(episode.key))
-    return *_verdict(odd, f"none of {len(challengers)} challengers was given any of the target's history"), challengers
+    what = "any of the target's history" if target else "the claimed artifact, or any history"
+    return *_verdict(odd, f"none of {len(challengers)} challengers was given {what}"), challengers
 
 
 @_check("core", EVERY_HIT)
@@ -251,7 +266,7 @@ def parser_and_scorer_health(context: Context) -> Finding:
     view = context.view
     episodes = [e for e in view.episodes if e.record.outcome != "infrastructure_invalid"]
     deaf = [str(e.key) for e in episodes if "bad_messages" in e.record.limits_hit]
-    own = [row for rows in view.scores.values() for row in rows if row.role != "candidate"]
+    own = [row for rows in view.scores.values() for row in rows if row.role in ("baseline", "known_solution")]
     invalid = [f"the {row.role} of {row.stage} slot {row.slot}" for row in own if row.validity != "valid"]
     if invalid:
         return FAIL, f"the scorer refused {invalid[0]}", episodes
@@ -374,24 +389,34 @@ def same_web_packet(context: Context) -> Finding:
     view, episodes = context.view, context.view.episodes
     if not view.registered.web:
         return PASS, "the Web is no part of this audit", ()
-    packet = view.packet
-    odd = [str(episode.key) for episode in episodes if not _sees_only(episode, packet, view.target)]
-    count = sum(len(episode.fetches()) for episode in episodes if episode is not view.target)
+    packet, target = view.packet, _target(context)
+    digest, files = packet.digest, packet.files
+    odd = [
+        str(episode.key)
+        for episode in episodes
+        if not episode.record.packet == target.record.packet == digest
+        or not _sees_only(
+            episode, packet, {} if episode is target else files, None if episode is target else not_recorded()
+        )
+    ]
+    count = sum(len(episode.fetches()) for episode in episodes if episode is not target)
     good = f"{len(packet.pages)} addresses that the target run saw, and {count} later fetches answered from them alone"
     return *_verdict(odd, good), episodes
 
 
-def _sees_only(episode: Episode, packet: Packet, target: Episode) -> bool:
+def _sees_only(episode: Episode, packet: Packet, files: Mapping[str, str], unknown: Mapping[str, Any] | None) -> bool:
     """Whether an episode was given the packet and nothing else of the Web.
 
-    The target run has made the packet: it had no files, and nothing that it fetched can be missing.
+    Args:
+        episode: the episode.
+        packet: the packet.
+        files: what it had to be given of it. The target run, which has made the packet, had none.
+        unknown: what it had to be answered where nothing is recorded; None for the target run, of whose fetches none
+            can be missing.
     """
     given = {name: text for name, text in episode.hello["files"].items() if name.startswith(PREFIX)}
-    unknown = None if episode is target else not_recorded()
-    return (
-        episode.record.packet == target.record.packet == packet.digest
-        and given == ({} if episode is target else packet.files)
-        and all(one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches())
+    return given == files and all(
+        one["reply"] == (packet.answer(one["request"]["url"]) or unknown) for one in episode.fetches()
     )
 
 
@@ -411,13 +436,37 @@ def error_budget(context: Context) -> Finding:
     )
 
 
+def _undisclosed(context: Context) -> list[str]:
+    """Earlier audits of the family or claim that the registry knew, and the claim does not list."""
+    noted, claim = context.view.noted, context.config.claim
+    return [slot for slot in noted.earlier if slot not in claim.earlier_audits] if noted else []
+
+
+def _registry_tells(context: Context) -> bool:
+    """Whether a registry shows something: one that nobody signs can speak against the audit only."""
+    noted = context.view.noted
+    return noted is not None and bool(noted.key or _undisclosed(context))
+
+
+@_check("core", CORE_ONLY, applies=_registry_tells)
+def earlier_audits_disclosed(context: Context) -> Finding:
+    """The claim lists every earlier audit of its family, and of its own in any family, that the registry knew."""
+    good = "all earlier audits of family and claim that the registry knew are listed in claim.earlier_audits"
+    undisclosed = _undisclosed(context)
+    if not undisclosed:
+        return PASS, good, ()
+    more = f" and {len(undisclosed) - 3} more" if len(undisclosed) > 3 else ""
+    shown = ", ".join(undisclosed[:3]) + more
+    return FAIL, f"undisclosed: the registry knew earlier audits that claim.earlier_audits does not list: {shown}", ()
+
+
 # --- needed for Evidence -----------------------------------------------------------------------------------
 
 
 @_check("evidence", NEUTRAL_ARM)
 def channels_alike(context: Context) -> Finding:
     """Replies to experiments have one schema and one serialised length in all arms of the pairs."""
-    episodes = context.view.of("pairs", "pair_replacements", "null_pairs", "null_pair_replacements", "misled_nulls")
+    episodes = context.view.of(*plan.PAIRED, "null_pairs", "null_pair_replacements", "misled_nulls")
     shapes = {
         (len(encode(reply["result"])), _shape(reply["result"]))
         for episode in episodes
@@ -451,10 +500,10 @@ def seals_before_branches(context: Context) -> Finding:
     """Each branch holds the checkpoint's digest, and the checkpoint that of the target's record; in a later look by way
     of the scores of the look before."""
     view = context.view
-    branches = view.of("pairs", "pair_replacements")
+    branches = view.of(*plan.PAIRED)
     seals = view.seals(plan.PAIRS)
     odd = [str(e.key) for e in branches if e.record.prior_seal not in seals]
-    if view.checkpoint["target_record"] != view.target.digest:
+    if view.checkpoint["target_record"] != view.claim_seal:
         odd.append("the checkpoint")
     return *_verdict(odd, "the checkpoint was sealed before any branch began"), branches
 
@@ -469,7 +518,7 @@ def pair_looks_in_order(context: Context) -> Finding:
 @_check("evidence", EVIDENCE_ONLY)
 def pairs_share_their_draw(context: Context) -> Finding:
     """Both arms of a pair have the same presentation and agent seed; their order is drawn."""
-    pairs = paired(context.view, "pairs") + paired(context.view, "null_pairs")
+    pairs = [pair for table in PAIR_STAGES for pair in paired(context.view, table)]
     odd = [str(a.key) for a, b in pairs if a.record.draw != b.record.draw]
     first = sum(a.record.draw["first_arm"] == a.record.arm for a, _ in pairs)
     good = f"the arms of all {len(pairs)} pairs share presentation and seed; {first} began with their first arm"
@@ -485,7 +534,7 @@ def null_task_sensitivity(context: Context) -> Finding:
     for stage, slot in sorted(slots):
         known = view.own_score("known_solution", stage, slot)
         base = view.own_score("baseline", stage, slot)
-        if known is None or base is None or mean_score(known) - context.reg.epsilon <= mean_score(base):
+        if known is None or base is None or known.mean - context.reg.epsilon <= base.mean:
             odd.append(f"{stage} slot {slot}")
     return *_verdict(
         odd, f"on all {len(slots)} null instances the baseline misses the line that a solution reaches"
@@ -551,15 +600,25 @@ def nonce_secret(context: Context) -> Finding:
     return PASS, "the nonce was not published before the last score", ()
 
 
-@_check("report", REPORTED)
+@_check("report", REPORTED, applies=lambda context: not _has_target(context))
+def information_boundary(context: Context) -> Finding:
+    """What challengers could know is what was to be known at the time that the audit looks back to. Nothing here can
+    show that: it was rebuilt, as it is registered, and a model may know more than it is given."""
+    claim = context.view.registered.config("claim")
+    return NOT_ASSESSED, f"{BOUNDARIES[claim['mode']]}, by the auditor's word: {claim['retrospective']['boundary']}", ()
+
+
+@_check("report", REPORTED, applies=_has_target)
 def all_target_runs_shown(context: Context) -> Finding:
-    """The claimed run is the only one; whole runs deleted elsewhere cannot be seen without a registry."""
-    runs = context.facts.target_runs
-    return (
-        NOT_ASSESSED,
-        f"{runs} started in this results folder; runs elsewhere are not visible without a registry",
-        (),
-    )
+    """All starts of the claim's audits are counted; those elsewhere are not seen without a registry that is signed."""
+    runs, noted = context.facts.target_runs, context.view.noted
+    here = f"{runs} started in this results folder"
+    if noted is None or not noted.key:
+        return NOT_ASSESSED, f"{here}; runs elsewhere are not visible without a registry", ()
+    if noted.episodes:
+        late = f"{noted.episodes} episodes had been started before the registry {noted.origin!r} was told"
+        return NOT_ASSESSED, f"{here}; {late}", ()
+    return PASS, f"{here}; the registry {noted.origin!r} knew {noted.starts} earlier starts elsewhere", ()
 
 
 @_check("report", REPORTED)
@@ -595,7 +654,15 @@ def checkpoint_scope(context: Context) -> Finding:
         if point["scope"] == "lineage_empty"
         else "a part of the target's history: neutral branches are no challengers"
     )
-    return PASS, f"{point['scope']}: {meaning}", [context.view.target]
+    return PASS, f"{point['scope']}: {meaning}", [_target(context)]
+
+
+def _target(context: Context) -> Episode:
+    """The target run, where the audit has one."""
+    target = context.view.target
+    if target is None:
+        raise EvidenceError("a retrospective audit offers no Web and has no checkpoint, and this one says otherwise")
+    return target
 
 
 def _shape(value: Any) -> Any:
@@ -612,4 +679,4 @@ def mean_of(view: AuditView, episodes: Sequence[Episode]) -> float | None:
     rows = [view.score_of(episode) for episode in episodes]
     if not rows:
         return None
-    return math.fsum(mean_score(row) if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)
+    return math.fsum(row.mean if row and row.validity == "valid" else 0.0 for row in rows) / len(rows)

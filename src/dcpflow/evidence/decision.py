@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dcpflow.evidence import checks, gates, looks, strata
+from dcpflow.evidence import checks, gates, looks, policies, strata
 from dcpflow.evidence.checks import Check
 from dcpflow.evidence.facts import AuditFacts
+from dcpflow.evidence.policies import Policy
 from dcpflow.evidence.strata import Stratum
-from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.protocol import intervals
 from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
 from dcpflow.protocol.decision import Decision, decide
-from dcpflow.protocol.model import AttemptStatus
+from dcpflow.protocol.model import AttemptStatus, Recovery
 from dcpflow.protocol.registration import LINEAGE_EMPTY, Registration
 from dcpflow.protocol.verdicts import Verdict
 from dcpflow.records.canonical import digest_of
@@ -34,8 +34,18 @@ NOT_CLAIMED = (
     "that challengers try their best: an agent that recognises the challenger's seat can hold back "
     "(an independent stratum with another agent is the remedy)",
     "sampling error beyond the registered sealed units, where inference is exact on a finite set",
-    "completeness of the Web beyond what the target run saw",
 )
+NOT_CLAIMED_OF_A_RUN = ("completeness of the Web beyond what the target run saw",)
+NOT_CLAIMED_LOOKING_BACK = {
+    "retrospective_prepub": (
+        "that challengers did not know the publication: they were not given it, but a model that was trained after it "
+        "may know the outcome (contamination), so that a recovery need not have been possible at that time",
+    ),
+    "retrospective_present": (
+        "anything about the time before the publication: challengers had today's information, and a model that was "
+        "trained after the publication may know the outcome (contamination)",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +55,26 @@ class Outcome:
     Attributes:
         decision: of the engine.
         checks: all checks.
+        checks_digest: of them.
         reg: what was registered, as the engine read it.
         view: the evidence.
         facts: recomputed facts.
         episode_facts: and those of each episode, by record digest.
         config: the registered configuration.
         strata: what was found of each stratum beside the challengers that decide, by name.
+        policies: and of each neutral policy beside the one that decides.
     """
 
     decision: Decision
     checks: tuple[Check, ...]
+    checks_digest: str
     reg: Registration
     view: AuditView
     facts: AuditFacts
     episode_facts: gates.Facts
     config: Config
     strata: Mapping[str, Stratum] = field(default_factory=dict)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
 
 def reach(
@@ -87,7 +101,7 @@ def reach(
         gate3,
         [fault for check in found if (fault := check.fault())],
     )
-    return Outcome(decision, found, reg, view, facts, episode_facts, config)
+    return Outcome(decision, found, standing.checks_digest, reg, view, facts, episode_facts, config)
 
 
 def stands(
@@ -121,7 +135,8 @@ def document(outcome: Outcome) -> dict[str, Any]:
     """The decision's JSON object, without what the history adds."""
     view = outcome.view
     return {
-        **_strata(outcome),
+        **_informative(outcome),
+        **_retrospective(outcome),
         "schema": SCHEMA,
         "core": _core(outcome.decision),
         "evidence": _verdict(outcome.decision.evidence),
@@ -137,7 +152,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             "episodes": digest_of([episode.digest for episode in view.episodes]),
             "scores": dict(view.inputs),
             "checkpoint": view.checkpoint.get("digest"),
-            "checks": checks.digest(outcome.checks),
+            "checks": outcome.checks_digest,
         },
         "web": _web(outcome),
         "target_runs_started": outcome.facts.target_runs,
@@ -152,16 +167,59 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "notes": [str(note) for note in outcome.decision.notes],
         "warnings": [str(warning) for warning in registration_warnings(outcome.reg, _units(view))],
         "formal_certificate_issued": False,
-        "not_claimed": list(NOT_CLAIMED),
+        "not_claimed": [*NOT_CLAIMED, *_not_claimed_of_its_mode(outcome)],
     }
 
 
-def _strata(outcome: Outcome) -> dict[str, Any]:
-    """What the decision says of strata: nothing where there are none."""
-    if not outcome.strata:
+def _informative(outcome: Outcome) -> dict[str, Any]:
+    """What the decision says of strata and of further neutral policies: nothing where there are none."""
+    found: dict[str, Any] = {}
+    if outcome.strata:
+        found["strata"] = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
+        found["headline"] = strata.headline(found["strata"])
+    if outcome.policies:
+        found["neutral_policies"] = policies.document(_deciding(outcome), outcome.policies)
+        told = policies.headline(
+            policies.blocks(found),
+            outcome.view.checkpoint["scope"],
+            necessity=outcome.config.claim.necessity,
+        )
+        found["headline"] = [*found.get("headline", ()), *told]
+    return found
+
+
+def _deciding(outcome: Outcome) -> dict[str, Any]:
+    """The pairs of the neutral policy that decides, for those who compare it with others."""
+    effect = outcome.decision.gate3.effect if outcome.decision.gate3 else None
+    return {
+        "pairs": len(_branches(outcome, "neutral")),
+        "neutral_hits": _hits(outcome, "neutral"),
+        "effect": gates.interval_of(effect.difference if effect else None),
+        "complete": effect is not None and effect.healthy and not effect.unresolved,
+    }
+
+
+def _retrospective(outcome: Outcome) -> dict[str, Any]:
+    """What the decision of a retrospective audit says of what it looks back at; nothing in a prospective one."""
+    view = outcome.view
+    if view.target:
         return {}
-    blocks = {name: strata.document(stratum) for name, stratum in outcome.strata.items()}
-    return {"headline": strata.headline(blocks), "strata": blocks}
+    claim, seal = view.registered.config("claim"), view.registered.parts["task"]["seal"]
+    found = claim["retrospective"]
+    return {
+        "retrospective": {
+            "mode": claim["mode"],
+            "published": found["published"],
+            "artifact": view.registered.artifact,
+            "presentation": found["presentation"],
+            "boundary": found["boundary"],
+            "known": {"background": seal["background"], "public": seal["public"]},
+        }
+    }
+
+
+def _not_claimed_of_its_mode(outcome: Outcome) -> tuple[str, ...]:
+    return NOT_CLAIMED_OF_A_RUN if outcome.view.target else NOT_CLAIMED_LOOKING_BACK[outcome.config.claim.mode]
 
 
 def _units(view: AuditView) -> int:
@@ -182,8 +240,10 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _core(decision: Decision) -> dict[str, Any]:
     """Core's verdict; where the challengers were not adequate, with what was missing."""
     core = _verdict(decision.core)
-    if core["rule"] == "V15" and decision.gate2 and decision.gate2.adequacy_faults:
-        core["reason"] += f" ({'; '.join(fault.detail for fault in decision.gate2.adequacy_faults)})"
+    gate2 = decision.gate2
+    rules = {"V15", "V17"} if gate2 and gate2.recovery is not Recovery.RECOVERED else {"V15"}
+    if core["rule"] in rules and gate2 and gate2.adequacy_faults:
+        core["reason"] += f" ({'; '.join(fault.detail for fault in gate2.adequacy_faults)})"
     return core
 
 
@@ -217,24 +277,13 @@ def _web(outcome: Outcome) -> dict[str, Any] | None:
     }
 
 
-def _number(value: float | None) -> float | None:
-    """A number that JSON can hold."""
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _interval(found: intervals.Interval | None) -> dict[str, Any]:
-    if found is None:
-        return {"mean": None, "lower": None, "upper": None}
-    return {"mean": _number(found.mean), "lower": _number(found.lower), "upper": _number(found.upper)}
-
-
 def _gate1(outcome: Outcome) -> dict[str, Any]:
     found = outcome.decision.gate1
     base = [row for row in outcome.view.scores["target"] if row.role == "baseline" and row.validity == "valid"]
     return {
-        "x": _number(found.claimed_score) if found else None,
-        "baseline": mean_score(base[0]) if base else None,
-        "gain": _interval(found.gain if found else None),
+        "x": gates.number(found.claimed_score) if found else None,
+        "baseline": base[0].mean if base else None,
+        "gain": gates.interval_of(found.gain if found else None),
         "delta_min": outcome.reg.delta_min,
         "units": _units(outcome.view),
     }
@@ -242,14 +291,12 @@ def _gate1(outcome: Outcome) -> dict[str, Any]:
 
 def _gate2(outcome: Outcome) -> dict[str, Any]:
     found, reg, view = outcome.decision.gate2, outcome.reg, outcome.view
-    claimed = view.score_of(view.target)
-    x = mean_score(claimed) if claimed and claimed.validity == "valid" else None
     rows = [view.score_of(episode) for episode in view.of("challengers")]
-    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    scores = [row.mean for row in rows if row and row.validity == "valid"]
     statuses = [attempt.status for attempt in found.attempts] if found else []
     return {
         "epsilon": reg.epsilon,
-        "recovery_line": x - reg.epsilon if x is not None else None,
+        "recovery_line": recovery_line(view, reg),
         "challengers": {
             "started": len(rows),
             "independent": found.independent if found else None,
@@ -260,9 +307,9 @@ def _gate2(outcome: Outcome) -> dict[str, Any]:
             "violations": statuses.count(AttemptStatus.EXECUTION_CONTRACT_VIOLATION),
         },
         "best_score": max(scores) if scores else None,
-        "recovery_upper_bound": _number(found.bound) if found else None,
-        "recovery_upper_bound_without_failures": _number(found.bound_without_failures) if found else None,
-        "campaign": campaign_risk(_number(found.bound), found.independent) if found else campaign_risk(None, None),
+        "recovery_upper_bound": gates.number(found.bound) if found else None,
+        "recovery_upper_bound_without_failures": gates.number(found.bound_without_failures) if found else None,
+        "campaign": campaign_risk(gates.number(found.bound), found.independent) if found else campaign_risk(None, None),
         "rho": reg.rho,
         "recovery": found.recovery.value if found else None,
         "reason": found.reason if found else "Gate 2 could not be evaluated",
@@ -296,7 +343,7 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
     effect, null = (found.effect, found.null) if found else (None, None)
     neutral = found.neutral if found else None
     hits = {arm: _hits(outcome, arm) for arm in ("truthful", "neutral")}
-    lower = _number(effect.difference.lower) if effect else None
+    lower = gates.number(effect.difference.lower) if effect else None
     return {
         "pairs": {"registered": reg.feedback_pairs, "analysed": effect.analysed if effect else 0},
         "replaced": {
@@ -308,11 +355,11 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
         "neutral_hits": hits["neutral"],
         "neutral_upper_bound": _neutral_bound(outcome, hits["neutral"]),
         "neutral_recovery": neutral.recovery.value if neutral else None,
-        "effect": _interval(effect.difference if effect else None),
+        "effect": gates.interval_of(effect.difference if effect else None),
         "effect_status": effect.effect.value if effect else None,
         "null": {
             "pairs": null.analysed if null else 0,
-            **_interval(null.difference if null else None),
+            **gates.interval_of(null.difference if null else None),
             "status": null.adequacy.value if null else None,
         },
         "delta_evidence": reg.delta_evidence,
@@ -325,18 +372,24 @@ def _gate3(outcome: Outcome) -> dict[str, Any] | None:
 
 def _hits(outcome: Outcome, arm: str) -> int:
     """Branches of an arm whose artifact is valid and reaches the recovery line, replaced pairs left out."""
+    return gates.reaching(outcome.view, _branches(outcome, arm), recovery_line(outcome.view, outcome.reg))
+
+
+def _branches(outcome: Outcome, arm: str) -> list[Episode]:
+    """The branches of an arm, replaced pairs left out."""
     view = outcome.view
-    claimed = view.score_of(view.target)
-    if claimed is None or claimed.validity != "valid":
-        return 0
-    line = mean_score(claimed) - outcome.reg.epsilon
     replaced = {e.record.replacement_of for e in view.of("pair_replacements")}
-    rows = [
-        view.score_of(e)
+    return [
+        e
         for e in view.of("pairs", "pair_replacements")
         if e.record.arm == arm and f"{e.record.stage}/{e.record.slot}" not in replaced
     ]
-    return sum(row is not None and row.validity == "valid" and mean_score(row) >= line for row in rows)
+
+
+def recovery_line(view: AuditView, reg: Registration) -> float | None:
+    """The score from which on an artifact recovers the outcome; None where A* has none."""
+    claimed = view.claimed_score
+    return claimed.mean - reg.epsilon if claimed and claimed.validity == "valid" else None
 
 
 def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
@@ -349,10 +402,11 @@ def _neutral_bound(outcome: Outcome, hits: int) -> float | None:
 
 
 def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, Any]], checkpoint_scope: str) -> None:
-    """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys.
+    """Mark the statuses that rest on an amended key; Evidence rests on Core, a stratum on Core and on its own keys, a
+    further neutral policy on Evidence and on its own key.
 
-    No status rests on a stratum. Core rests on the keys of Gate 3 too where neutral branches are challengers: which of
-    them are started, and so which could have recovered the outcome, follows from these keys.
+    No status rests on a stratum or on a further policy. Core rests on the keys of Gate 3 too where neutral branches are
+    challengers: which of them are started, and so which could have recovered the outcome, follows from these keys.
 
     Args:
         decision: the decision, in which ``exploratory`` is set.
@@ -360,22 +414,29 @@ def mark_exploratory(decision: dict[str, Any], changes: Sequence[Mapping[str, An
         checkpoint_scope: scope of the checkpoint; empty without Gate 3.
     """
     keys = [str(change["key"]) for change in changes]
-    touched = [key for key in keys if not f"{key}.".startswith(STRATA_KEYS)]
+    touched = [key for key in keys if not f"{key}.".startswith((STRATA_KEYS, *POLICY_KEYS))]
     core = any(checkpoint_scope == LINEAGE_EMPTY or not key.startswith(GATE3_KEYS) for key in touched)
     decision["core"]["exploratory"] = core
     decision["evidence"]["exploratory"] = bool(touched)
     for name, block in decision.get("strata", {}).items():
         own = f"{STRATA_KEYS}{name}."
         block["exploratory"] = core or any(f"{key}.".startswith(own) or f"{key}." == STRATA_KEYS for key in keys)
+    if "neutral_policies" in decision:
+        found = decision["neutral_policies"]
+        for name, block in found["further"].items():
+            block["exploratory"] = bool(touched) or bool({PAIRS_OF_POLICIES, f"{PAIRS_OF_POLICIES}.{name}"} & {*keys})
+        # also where one was taken out: which policies are spread out was chosen anew then
+        listed = any(f"{key}.".startswith(POLICY_KEYS) for key in keys)
+        found["spread"]["exploratory"] = listed or any(block["exploratory"] for block in found["further"].values())
 
 
 def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) -> None:
-    """Let the headline say, too, what stood in that of the decision under the first registration, and which strata are
-    no longer shown; a decision that has nothing to say there, and no strata, has none.
+    """Let the headline say, too, what stood in that of the decision under the first registration, and which strata and
+    neutral policies are no longer shown; a decision that has nothing to say there, and neither, has none.
 
     Args:
         decision: the decision, with the confirmatory one in it where it was amended.
-        no_longer_shown: a sentence for each such stratum.
+        no_longer_shown: a sentence for each of these.
     """
     own = decision.get("headline", [])
     first = (decision["confirmatory"] or {}).get("headline", ())
@@ -385,6 +446,9 @@ def complete_headline(decision: dict[str, Any], no_longer_shown: Iterable[str]) 
 
 
 STRATA_KEYS = f"{STRATA}."
+PAIRS_OF_POLICIES = "design.neutral_policy_pairs"
+POLICY_KEYS = ("design.neutral_policies.", f"{PAIRS_OF_POLICIES}.")
+"""Keys that only further neutral policies rest on."""
 
 
 GATE3_KEYS = (

@@ -10,6 +10,8 @@ from typing import Any
 from dcpflow.records import stagefile
 
 SCHEMA = "dcpflow.facts/1"
+APART = ("strata", "policies")
+"""What decides nothing and has facts of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class AuditFacts:
         unlisted: started attempts of registered slots that no receipt lists, and slots without an episode.
         target_runs: started attempts at a target run in this results folder, under any contract.
         strata: the same of each stratum beside the challengers that decide, by name.
+        policies: and of each neutral policy beside the one that decides.
     """
 
     commitments: Mapping[str, bool]
@@ -29,20 +32,21 @@ class AuditFacts:
     unlisted: Sequence[str]
     target_runs: int
     strata: Mapping[str, AuditFacts] = field(default_factory=dict)
+    policies: Mapping[str, AuditFacts] = field(default_factory=dict)
 
 
 def write(path: Path, contract: str, facts: AuditFacts) -> None:
-    """Write the facts; of strata nothing where there are none."""
+    """Write the facts; of strata and of further neutral policies nothing where there are none."""
     stagefile.write(path, SCHEMA, {"contract": contract, "facts": _plain(facts)})
 
 
 def _plain(facts: AuditFacts) -> dict[str, Any]:
-    plain = asdict(facts)
-    if not plain["strata"]:
-        del plain["strata"]
-    else:
-        plain["strata"] = {name: _plain(own) for name, own in facts.strata.items()}
-    return plain
+    plain = {**asdict(facts), **{kind: _of_each(getattr(facts, kind)) for kind in APART}}
+    return {name: value for name, value in plain.items() if value or name not in APART}
+
+
+def _of_each(facts: Mapping[str, AuditFacts]) -> dict[str, Any]:
+    return {name: _plain(own) for name, own in facts.items()}
 
 
 def read(path: Path, contract: str) -> AuditFacts:
@@ -53,5 +57,5 @@ def read(path: Path, contract: str) -> AuditFacts:
     """
     body, _ = stagefile.read(path, SCHEMA, "the audit's facts", contract=contract)
     found = dict(body["facts"])
-    strata = {name: AuditFacts(**own) for name, own in found.pop("strata", {}).items()}
-    return AuditFacts(**found, strata=strata)
+    apart = {kind: {name: AuditFacts(**own) for name, own in found.pop(kind, {}).items()} for kind in APART}
+    return AuditFacts(**found, strata=apart["strata"], policies=apart["policies"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Never, cast
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
+from dcpflow.evidence import policies as of_policies
 from dcpflow.evidence import strata as of_strata
 from dcpflow.evidence.checks import Check, Context
 from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
@@ -24,7 +25,7 @@ from dcpflow.records.registration import Registered
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
 
-SCHEMA = "dcpflow.evidence/1"
+SCHEMA = "dcpflow.evidence/2"
 TABLES = ("episodes", "calls", "candidates", "scores", "controls", "pairs", "null_pairs")
 EPISODE_FACTS = tuple(name for name, kind in tables.SCHEMAS["episodes"].items() if kind == "bool")
 AGAIN = "Run snakemake again, which makes what a stopped run has left. If that stops here too:"
@@ -113,7 +114,7 @@ def scores(layout: Layout) -> dict[str, Path]:
 def _phases(layout: Layout) -> dict[str, plan.Phase]:
     registered = registration.read_registration(layout.registration)
     grade = registered.config("claim")["grade"]
-    phases = plan.phases(registered.config("design"))
+    phases = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
     return {name: phase for name, phase in phases.items() if grade == "evidence" or not phase.of_gate3}
 
 
@@ -160,17 +161,17 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     public.read(layout, seen.registered.parts["task"]["seal"]["public"])
     manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
     found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
-    digests = {name: tables.rows_digest(name, found[name]) for name in TABLES}
-    for name in TABLES:
-        _expect(layout, name, digests[name], manifest["tables"][name])
     known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
     if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
         )
     expected = rows.all_rows(seen, known)
+    digests = {name: tables.rows_digest(name, expected[name]) for name in TABLES}
     for name in TABLES:
-        _expect(layout, name, digests[name], tables.rows_digest(name, expected[name]))
+        same = found[name] == expected[name]
+        _expect(layout, name, digests[name] if same else tables.rows_digest(name, found[name]), digests[name])
+        _expect(layout, name, digests[name], manifest["tables"][name])
     if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
         raise EvidenceError(
@@ -178,10 +179,10 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
             f"{AGAIN} rm -f '{path}' and run snakemake again",
         )
     audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
-    if audit_facts.strata.keys() != seen.strata.keys():
+    if (audit_facts.strata.keys(), audit_facts.policies.keys()) != (seen.strata.keys(), seen.policies.keys()):
         path = layout.evidence / "facts.json"
         raise EvidenceError(
-            f"the facts {path} are of other strata than those that are registered",
+            f"the facts {path} are of other strata or neutral policies than those that are registered",
             f"To make them again: rm -f '{path}' and run snakemake again",
         )
     return Evidence(seen, audit_facts, known, digests)
@@ -206,7 +207,7 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
     document = decision.document(outcome)
     document["rests_on"]["tables"] = evidence.digests
     # back under the first registration nothing is amended: what was tried in between stays in the history, and of
-    # strata, which say more than was registered first, in the headline
+    # strata and neutral policies, which say more than was registered first, in the headline
     since = history.since_the_first_episode(past)
     first, *later = since
     amended = first.registration != registered.digest
@@ -216,7 +217,8 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
         changes = list(history.changes(first.parts, registered.parts))
         decision.mark_exploratory(document, changes, evidence.view.checkpoint.get("scope", ""))
         document["confirmatory"] = _confirmatory(layout, evidence, past, first)
-    decision.complete_headline(document, of_strata.no_longer_shown(since).values())
+    gone = (of_strata.no_longer_shown(since), of_policies.no_longer_shown(since))
+    decision.complete_headline(document, [text for found in gone for text in found.values()])
     return Decided(document, [_check_row(check) for check in outcome.checks], evidence)
 
 
@@ -270,10 +272,8 @@ class _Section(SimpleNamespace):
 
 def manifest_body(seen: view.AuditView, digests: Mapping[str, str]) -> dict[str, Any]:
     """The body of the evidence manifest."""
-    strata = {
-        plan.place(phase, name): digest for name, part in seen.strata.items() for phase, digest in part.inputs.items()
-    }
-    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": {**seen.inputs, **strata}}
+    apart = {place: digest for place, part in seen.parts.items() for digest in part.inputs.values()}
+    return {"contract": seen.registered.contract, "tables": dict(digests), "scores": {**seen.inputs, **apart}}
 
 
 def _expect(layout: Layout, name: str, found: str, expected: str) -> None:
@@ -300,7 +300,13 @@ def _reach(evidence: Evidence, seen: view.AuditView, past: Sequence[history.Entr
         own, alpha = evidence.facts.strata[name], seen.registered.strata[name]["config"]["alpha"]
         context = Context(part, own, evidence.episode_facts, registrations, config_of(part.registered), outcome.reg)
         found[name] = of_strata.reach(context, claimed, alpha)
-    return replace(outcome, strata=found)
+    line = decision.recovery_line(seen, outcome.reg)
+    policies = {}
+    for name, part in seen.policies.items():
+        own = evidence.facts.policies[name]
+        context = Context(part, own, evidence.episode_facts, registrations, config, outcome.reg)
+        policies[name] = of_policies.reach(name, context, claimed, line)
+    return replace(outcome, strata=found, policies=policies)
 
 
 def _amendments(later: Sequence[history.Entry]) -> list[dict[str, Any]]:
@@ -327,6 +333,7 @@ def _confirmatory(
     if first.contract == evidence.view.registered.contract:
         own = evidence.view.restricted(registered)
         same = own.strata.keys() == registered.strata.keys()
+        same &= own.policies.keys() == plan.policies(registered.config("design")).keys()
         same &= looks.alike(registered.config("design"), evidence.view.registered.config("design"))
         if same and _whole(evidence, own):
             return decision.document(_reach(evidence, own, past))
@@ -335,23 +342,24 @@ def _confirmatory(
 
 
 def _whole(evidence: Evidence, own: view.AuditView) -> bool:
-    """Whether each registered slot has an episode, in strata too; after a look that was the end none may have one."""
-    design = own.registered.config("design")
+    """Whether each registered slot has an episode, in strata and of further neutral policies too; after a look that was
+    the end none may have one."""
+    design, artifact = own.registered.config("design"), own.registered.artifact
     reg = gates.registration(config_of(own.registered), own.registered.contract, own.checkpoint)
-    phases = (phase for name, phase in plan.phases(design).items() if name in own.scores)
+    phases = (phase for name, phase in plan.phases(design, retrospective=bool(artifact)).items() if name in own.scores)
     for stage in {stage for phase in phases for stage in phase.stages if not plan.STAGES[stage].replaces}:
         taken = looks.taken(stage, own, evidence.episode_facts, reg)
         if looks.missing(stage, own, taken) or looks.superfluous(stage, own, taken):
             return False
         if not taken and len({e.record.slot for e in own.of(stage)}) != plan.slots(stage, design):
             return False
-    return all(_all_slots(part) for part in own.strata.values())
+    return all(_all_slots(part, plan.stage_of(place)) for place, part in own.parts.items())
 
 
-def _all_slots(stratum: view.AuditView) -> bool:
-    """Whether each registered slot of a stratum has an episode."""
-    registered = plan.slots(plan.CHALLENGERS, stratum.registered.config("design"))
-    return len({episode.record.slot for episode in stratum.episodes}) == registered
+def _all_slots(part: view.AuditView, stage: str) -> bool:
+    """Whether each registered slot of a stratum or a policy has an episode."""
+    registered = plan.slots(stage, part.registered.config("design"))
+    return len({episode.record.slot for episode in part.episodes}) == registered
 
 
 def _check_row(check: Check) -> rows.Row:

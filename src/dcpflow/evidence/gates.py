@@ -6,12 +6,14 @@ it stands for, made from the contract; where an episode was shown to be somethin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dcpflow.evidence.rows import PAIR_ARMS, PAIR_STAGES
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
+from dcpflow.protocol.intervals import Interval
 from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
@@ -30,7 +32,8 @@ from dcpflow.protocol.model import (
 from dcpflow.protocol.registered import COMPUTED_FIELDS, to_registration
 from dcpflow.protocol.registration import BINARY, Registration
 from dcpflow.records import plan
-from dcpflow.records.canonical import digest_of
+from dcpflow.records.canonical import digest_of, digest_of_numbers
+from dcpflow.records.scores import ScoreRow
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -89,24 +92,19 @@ def registration(config: Config, contract: str, checkpoint: Mapping[str, Any]) -
 
 def gate1(view: AuditView) -> Gate1Evidence:
     """A* and the baseline on the sealed units."""
+    baseline = next((row for row in view.scores[plan.TARGET] if row.role == "baseline"), None)
     return Gate1Evidence(
-        claimed=_scored(view, "candidate", "claimed artifact"), baseline=_scored(view, "baseline", "baseline")
+        claimed=_scored(view, view.claimed_score, "claimed artifact"), baseline=_scored(view, baseline, "baseline")
     )
 
 
-def _scored(view: AuditView, role: str, name: str) -> ScoredArtifact:
-    seed = view.target.record.draw["presentation"]
-    rows = [row for row in view.scores["target"] if row.role == role]
-    if role == "candidate":
-        best = view.score_of(view.target)
-        rows = [best] if best else []
-    if not rows:
+def _scored(view: AuditView, row: ScoreRow | None, name: str) -> ScoredArtifact:
+    if row is None:
         return ScoredArtifact(name, (), ())
-    row = rows[0]
+    seed = view.claimed_presentation
     # an invalid artifact is worth nothing on any unit
-    units = row.units or dict.fromkeys(view.registered.parts["task"]["seal"]["units"], 0.0)
-    digest = _presented(row.artifact, seed)
-    return ScoredArtifact(name, tuple(units), tuple(units.values()), Validity(row.validity), digest)
+    found = row.units or (0.0,) * len(view.units)
+    return ScoredArtifact(name, view.units, found, Validity(row.validity), _presented(row.artifact, seed))
 
 
 def _presented(artifact: str, presentation: str) -> str:
@@ -170,7 +168,7 @@ def _result(view: AuditView, episode: Episode) -> dict[str, Any]:
         result["validity"] = Validity(row.validity)
         result["artifact_digest"] = _presented(row.artifact, record.draw["presentation"])
         if row.validity == "valid":
-            result |= {"scores": tuple(row.units.values()), "unit_ids": tuple(row.units)}
+            result |= {"scores": row.units, "unit_ids": view.units}
     return result
 
 
@@ -210,15 +208,17 @@ def _conditions(view: AuditView, reg: Registration) -> Conditions:
     )
 
 
-def feedback_pairs(view: AuditView, facts: Facts, reg: Registration) -> tuple[FeedbackPair, ...]:
-    """The started feedback pairs in evidence order."""
+def feedback_pairs(
+    view: AuditView, facts: Facts, reg: Registration, stage: str = plan.PAIRS
+) -> tuple[FeedbackPair, ...]:
+    """The started feedback pairs in evidence order, of the policy that decides or of the stage of another one."""
     return tuple(
         FeedbackPair(
             **_pair(arms, facts, reg.pair_distribution_digest),
             truthful=_branch(view, arms[0], facts, reg.truthful_contract_digest),
             neutral=_branch(view, arms[1], facts, reg.neutral_contract_digest),
         )
-        for arms in paired(view, "pairs")
+        for arms in paired(view, stage)
     )
 
 
@@ -230,7 +230,7 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
     stopped = _complete(view, "pairs", reg.feedback_looks or (reg.feedback_pairs,))
     sealed = (
         all(episode.record.prior_seal in seals for episode in view.of("pairs", "pair_replacements"))
-        and view.checkpoint["target_record"] == view.target.digest
+        and view.checkpoint["target_record"] == view.claim_seal
     )
     return Gate3Evidence(
         pairs=pairs,
@@ -240,7 +240,7 @@ def gate3(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         checkpoint_scope=view.checkpoint["scope"],
         checkpoint_digest=view.checkpoint["digest"],
         window_digest=digest_of(view.checkpoint["history"]),
-        pairs_digest=digest_of([asdict(pair) for pair in pairs]),
+        pairs_digest=_pairs_digest(pairs),
         paired_contract_digest=reg.paired_contract_digest,
         truthful_contract_digest=reg.truthful_contract_digest,
         neutral_contract_digest=reg.neutral_contract_digest,
@@ -298,17 +298,36 @@ def _branch(
     contract: str,
     utility: Callable[[Episode], float | None] | None = None,
 ) -> Branch:
-    record, row = episode.record, view.score_of(episode)
-    result = _result(view, episode)
+    record, result = episode.record, _result(view, episode)
     if utility is not None:
         # a null branch counts by its own instance's line, not by its distance to the claimed artifact
         result |= {"utility": utility(episode), "scores": None, "unit_ids": ()}
     return Branch(
         branch_id=f"{record.stage}/{record.slot}/{record.arm}",
-        result_digest=digest_of({"record": episode.digest, "score": asdict(row) if row else None}),
+        result_digest=_result_digest(view, episode),
         contract_digest=contract if facts[episode.digest]["hello_matches"] else FOREIGN,
         prestart_receipt=prestart(episode),
         **result,
+    )
+
+
+def _result_digest(view: AuditView, episode: Episode) -> str:
+    """Of the record, which names the artifact, and of its scores."""
+    row = view.score_of(episode)
+    scored = (
+        {"artifact": row.artifact, "validity": row.validity, "units": digest_of_numbers(row.units)} if row else None
+    )
+    return digest_of({"record": episode.digest, "score": scored})
+
+
+def _pairs_digest(pairs: Sequence[FeedbackPair | NullPair]) -> str:
+    """Of what identifies pairs and branches, and of the branches' results by their digests."""
+    return digest_of(
+        [
+            [pair.pair_id, pair.draw_receipt, pair.distribution_digest, pair.replacement_of]
+            + [[b.branch_id, b.prestart_receipt, b.contract_digest, b.result_digest] for b in pair.branches]
+            for pair in pairs
+        ]
     )
 
 
@@ -329,7 +348,7 @@ def _null(view: AuditView, facts: Facts, reg: Registration, standing: Standing, 
         calibration_id=NULL_STUDY,
         # the neutral policy is code of the contract; it was built on no pairs at all
         development_digest=digest_of({"development pairs": []}),
-        confirmatory_digest=digest_of([asdict(pair) for pair in pairs]),
+        confirmatory_digest=_pairs_digest(pairs),
         task_profile=reg.task_profile,
         model_id=reg.model_id,
         interface_digest=reg.interface_digest,
@@ -361,7 +380,26 @@ def null_utility(view: AuditView, episode: Episode, reg: Registration, epsilon: 
     row = view.score_of(episode)
     if row is None or row.validity != "valid":
         return None
-    return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else mean_score(row)
+    return float(reached_own_line(view, episode, epsilon)) if reg.feedback_estimand == BINARY else row.mean
+
+
+def reaching(view: AuditView, episodes: Sequence[Episode], line: float | None) -> int:
+    """How many episodes have a valid artifact that reaches a recovery line; none where there is no line."""
+    rows = [row for row in map(view.score_of, episodes) if row is not None and row.validity == "valid"]
+    return sum(row.mean >= line for row in rows) if line is not None else 0
+
+
+def interval_of(found: Interval | None, *, bounded: bool = True) -> dict[str, float | None]:
+    """An interval as ``decision.json`` holds it, perhaps without its ends."""
+    if found is None:
+        return {"mean": None, "lower": None, "upper": None}
+    lower, upper = (found.lower, found.upper) if bounded else (None, None)
+    return {"mean": number(found.mean), "lower": number(lower), "upper": number(upper)}
+
+
+def number(value: float | None) -> float | None:
+    """A number that JSON can hold."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:
@@ -370,4 +408,4 @@ def reached_own_line(view: AuditView, episode: Episode, epsilon: float) -> bool:
     known = view.own_score("known_solution", episode.record.stage, episode.record.slot)
     if row is None or row.validity != "valid" or known is None:
         return False
-    return mean_score(row) >= mean_score(known) - epsilon
+    return row.mean >= known.mean - epsilon

@@ -51,7 +51,7 @@ def taken(stage: str, view: AuditView, facts: gates.Facts, reg: Registration) ->
         return ()
     ends = _recovered(view, facts, reg) if stage == plan.CHALLENGERS else _decided(view, facts, reg)
     found: list[Look] = []
-    before = view.target.digest if stage == plan.CHALLENGERS else str(view.checkpoint["digest"])
+    before = view.claim_seal if stage == plan.CHALLENGERS else str(view.checkpoint["digest"])
     for number, slots in enumerate(looked_at, 1):
         scores = view.inputs.get(plan.look_phase(stage, number))
         if scores is None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from dcpflow.evidence.view import AuditView, Episode, mean_score
+from dcpflow.evidence.view import AuditView, Episode
 from dcpflow.records import plan
 from dcpflow.records.scores import ScoreRow
 
 Row = dict[str, Any]
 PAIR_STAGES = {
     table: (table, *(stage for stage, kind in plan.STAGES.items() if kind.replaces == table))
-    for table in ("pairs", "null_pairs")
+    for table in ("pairs", "null_pairs", *plan.POLICIES.values())
 }
 PAIR_ARMS = {table: plan.STAGES[table].arms for table in PAIR_STAGES}
 
@@ -30,8 +30,8 @@ def all_rows(view: AuditView, facts: Mapping[str, Mapping[str, bool]]) -> dict[s
         "pairs": pair_rows(view, "pairs"),
         "null_pairs": pair_rows(view, "null_pairs"),
     }
-    for name, part in view.strata.items():
-        for table, more in _of_episodes(part, facts, name).items():
+    for place, part in view.parts.items():
+        for table, more in _of_episodes(part, facts, plan.stratum_of(place)).items():
             rows[table] += more
     return rows
 
@@ -56,7 +56,7 @@ def _of_episodes(view: AuditView, facts: Mapping[str, Mapping[str, bool]], strat
             for episode in view.episodes
             for number, call in enumerate(episode.calls, 1)
         ],
-        "scores": [row for phase, rows in view.scores.items() for score in rows for row in score_rows(phase, score)],
+        "scores": [score_row(phase, score) for phase, rows in view.scores.items() for score in rows],
     }
     if not stratum:
         return rows
@@ -116,9 +116,10 @@ def episode_row(episode: Episode, facts: Mapping[str, bool]) -> Row:
     }
 
 
-def score_rows(phase: str, row: ScoreRow) -> list[Row]:
-    """Rows of ``scores``: one for each sealed unit, or one without a unit for an invalid artifact."""
-    common = {
+def score_row(phase: str, row: ScoreRow) -> Row:
+    """One row of ``scores``: the mean over the sealed units, and the score of each in registered order; an invalid
+    artifact has neither."""
+    return {
         "phase": phase,
         "role": row.role,
         "stage": row.stage,
@@ -131,9 +132,9 @@ def score_rows(phase: str, row: ScoreRow) -> list[Row]:
         "validity": row.validity,
         "reason": row.reason,
         "position": row.position,
+        "score": row.mean if row.units else None,
+        "units": row.units,
     }
-    units = row.units.items() or [(None, None)]
-    return [{**common, "unit": unit, "score": value} for unit, value in units]
 
 
 def control_row(view: AuditView, episode: Episode, facts: Mapping[str, bool]) -> Row:
@@ -146,8 +147,8 @@ def control_row(view: AuditView, episode: Episode, facts: Mapping[str, bool]) ->
         "outcome": episode.record.outcome,
         "artifact": score.artifact if score else "",
         "validity": score.validity if score else "unresolved",
-        "score": mean_score(score) if score and valid else None,
-        "known_solution": mean_score(known) if known else None,
+        "score": score.mean if score and valid else None,
+        "known_solution": known.mean if known else None,
         "canary_quoted": facts["canary_quoted"],
         "packet_quoted": facts["packet_quoted"],
     }
@@ -182,10 +183,10 @@ def _pair_row(view: AuditView, table: str, stage: str, slot: int, episodes: list
             f"{arm}_outcome": episode.record.outcome,
             f"{arm}_artifact": score.artifact if score else "",
             f"{arm}_validity": score.validity if score else "unresolved",
-            f"{arm}_score": mean_score(score) if score and valid else None,
+            f"{arm}_score": score.mean if score and valid else None,
         }
     if table == "null_pairs":
         for role in ("known_solution", "baseline"):
             own = view.own_score(role, stage, slot)
-            row[role] = mean_score(own) if own else None
+            row[role] = own.mean if own else None
     return row

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from dcpflow.evidence import checks, gates
 from dcpflow.evidence.checks import Check, Context
-from dcpflow.evidence.view import mean_score
 from dcpflow.protocol.faults import Fault
 from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
 from dcpflow.protocol.strata import StratumResult, evaluate_stratum
@@ -86,7 +85,7 @@ def document(stratum: Stratum) -> dict[str, Any]:
     """The block of a stratum in ``decision.json``."""
     view, result, config = stratum.context.view, stratum.result, stratum.context.config
     rows = [view.score_of(episode) for episode in view.episodes]
-    scores = [mean_score(row) for row in rows if row and row.validity == "valid"]
+    scores = [row.mean for row in rows if row and row.validity == "valid"]
     return {
         "label": LABEL,
         "exploratory": False,

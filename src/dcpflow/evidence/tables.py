@@ -1,14 +1,21 @@
-"""The Parquet tables: declared schemas, and digests of their rows that no Parquet version can change."""
+"""The Parquet tables: declared schemas, and digests of their rows that no Parquet version can change.
+
+A column of numbers for each row (``doubles``) holds the scores of an artifact on hundreds of sealed units. In canonical
+rows the digest of these numbers stands in their place; what they are, the score files say. No step of Python is taken
+for a number.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, files
@@ -55,6 +62,21 @@ SCHEMAS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), "int64"),
         "usd": "double",
     },
+    "index": {
+        **dict.fromkeys(("family", "claim", "slot", "mode"), "string"),
+        **dict.fromkeys(("core", "core_class", "core_rule", "evidence", "evidence_class"), "string"),
+        **dict.fromkeys(("core_exploratory", "evidence_exploratory"), "bool"),
+        "bound": "double",
+        **dict.fromkeys(("agent", "model", "task"), "string"),
+        **dict.fromkeys(("experiments", "candidates"), "int64"),
+        "signers": "list",
+        "expiry": "string",
+        "revoked": "bool",
+        "certificate_fault": "string",
+        "provenance": "string",
+        "verified": "bool",
+        **dict.fromkeys(("problem", "kind", "path", "decision", "identity"), "string"),
+    },
     "candidates": {**PLACE, "number": "int32", "artifact": "string", "bytes": "int64"},
     "scores": {
         **dict.fromkeys(("phase", "role", "stage"), "string"),
@@ -63,8 +85,8 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "number": "int32",
         **dict.fromkeys(("record", "artifact", "instance", "validity", "reason"), "string"),
         "position": "int32",
-        "unit": "string",
         "score": "double",
+        "units": "doubles",
     },
     "controls": {
         **PLACE,
@@ -107,6 +129,7 @@ def schema(table: str) -> pa.Schema:
         "double": pa.float64(),
         "bool": pa.bool_(),
         "list": pa.list_(pa.string()),
+        "doubles": pa.list_(pa.float64()),
     }
     return pa.schema([pa.field(name, kinds[kind]) for name, kind in SCHEMAS[table].items()])
 
@@ -117,7 +140,7 @@ def encode_rows(table: str, rows: Sequence[Row]) -> bytes:
 
 
 def _pieces(table: str, rows: Sequence[Row]) -> Iterator[bytes]:
-    """The canonical rows some at a time, column by column: a table may have a row for each unit of each artifact."""
+    """The canonical rows some at a time, column by column: a table may have many."""
     kinds = SCHEMAS[table]
     yield canonical.encode([table, list(kinds)])
     # most texts stand many times in a table; typed, since 1, 1.0 and True are equal and not the same
@@ -135,6 +158,8 @@ def _cells(kind: str, values: list[Any], once: Callable[[Any], bytes]) -> Iterab
             return map(_number, values)
         case "list":
             return map(canonical.encode, values)
+        case "doubles":
+            return map(_doubles, values)
         case _:
             return map(once, values)
 
@@ -142,8 +167,21 @@ def _cells(kind: str, values: list[Any], once: Callable[[Any], bytes]) -> Iterab
 def _number(value: Any) -> bytes:
     """A cell of a column of numbers; Python's own text is the canonical one but for whole numbers and exponents."""
     text = repr(value)
-    plain = type(value) is float and not text.endswith(".0") and "e" not in text and "n" not in text
+    if type(value) is float and text.endswith(".0"):
+        return b"%d" % value
+    plain = type(value) is float and "e" not in text and "n" not in text
     return text.encode() if plain else canonical.encode(value)
+
+
+def _doubles(value: Sequence[float] | str) -> bytes:
+    """A cell of a column of lists of numbers: the digest of their IEEE 754 forms, the lowest byte first.
+
+    Args:
+        value: the numbers, or their digest, where they were read from canonical rows.
+    """
+    if isinstance(value, str):
+        return canonical.encode(value)
+    return b'"%s"' % canonical.digest_of_numbers(value).encode()
 
 
 def decode_rows(table: str, data: bytes, where: str) -> list[Row]:
@@ -172,7 +210,7 @@ def _cell(kind: str, value: Any, where: str) -> Any:
         return None
     if kind == "double" and type(value) is int:
         return float(value)
-    fits = type(value) is _TYPES[kind]
+    fits = canonical.is_digest(value) if kind == "doubles" else type(value) is _TYPES.get(kind)
     if kind == "list":
         fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
     if not fits:
@@ -212,11 +250,42 @@ def _arrow(table: str, rows: list[Row]) -> pa.Table:
     if not rows:
         # not empty_table(), which loads pandas
         return pa.Table.from_batches([], declared)
-    lines = "\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows).encode()
+    numbers = [name for name, kind in SCHEMAS[table].items() if kind == "doubles"]
+    plain = pa.schema([field for field in declared if field.name not in numbers])
+    others = ({name: cell for name, cell in row.items() if name not in numbers} for row in rows)
+    lines = "\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in others).encode()
     # one block, since no row may be longer than a block
     reading = arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-    options = arrow_json.ParseOptions(explicit_schema=declared, unexpected_field_behavior="error")
-    return arrow_json.read_json(io.BytesIO(lines), reading, options)
+    options = arrow_json.ParseOptions(explicit_schema=plain, unexpected_field_behavior="error")
+    made = arrow_json.read_json(io.BytesIO(lines), reading, options)
+    for name in numbers:
+        made = made.append_column(declared.field(name), _arrow_doubles([row[name] for row in rows]))
+    return made.select(declared.names)
+
+
+def _arrow_doubles(lists: Sequence[Sequence[float]]) -> pa.Array[Any]:
+    """Lists of numbers as an Arrow array, by way of their bytes."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    ends, values = array("i", accumulate(map(len, lists), initial=0)), array("d", chain.from_iterable(lists))
+    numbers = pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(values)])
+    kind = pa.list_(pa.float64())
+    return pa.Array.from_buffers(kind, len(lists), [None, pa.py_buffer(ends)], children=[numbers])
+
+
+def _from_arrow(column: pa.ChunkedArray[Any]) -> Iterator[tuple[float, ...]]:
+    """The lists of numbers of an Arrow column likewise, since its own conversion takes a step of Python for each.
+
+    Raises:
+        ValueError: a list or a number is missing.
+    """
+    for chunk in cast("list[pa.ListArray[Any]]", column.chunks):
+        numbers = chunk.flatten()
+        if chunk.null_count or numbers.null_count:
+            raise ValueError("a list or a number is missing")
+        values = memoryview(numbers.buffers()[1] or b"").cast("d")[numbers.offset :]
+        ends = accumulate(chunk.value_lengths().to_pylist(), initial=0)
+        yield from (tuple(values[one:other]) for one, other in pairwise(ends))
 
 
 def read(path: Path, table: str) -> list[Row]:
@@ -239,5 +308,12 @@ def read(path: Path, table: str) -> list[Row]:
         raise EvidenceError(f"{path} is not a Parquet file: {error}", remedy) from None
     if not found.schema.equals(schema(table), check_metadata=False):
         raise EvidenceError(f"{path} does not have the declared columns of the table {table}", remedy)
-    rows: list[dict[str, Any]] = found.to_pylist()
+    numbers = [name for name, kind in SCHEMAS[table].items() if kind == "doubles"]
+    rows: list[dict[str, Any]] = found.drop_columns(numbers).to_pylist() if numbers else found.to_pylist()
+    for name in numbers:
+        try:
+            for row, cell in zip(rows, _from_arrow(found[name]), strict=True):
+                row[name] = cell
+        except ValueError as error:
+            raise EvidenceError(f"{path}: {name}: {error}", remedy) from None
     return rows

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores
+from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores, snapshot
 from dcpflow.records.calls import Call
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -21,6 +21,7 @@ from dcpflow.records.objects import ObjectStore
 from dcpflow.records.packet import Packet
 from dcpflow.records.registration import Registered
 from dcpflow.records.scores import ScoreRow
+from dcpflow.records.snapshot import Snapshot
 from dcpflow.records.transcript import exchanges
 
 
@@ -61,6 +62,10 @@ class Episode:
 
     @cached_property
     def _fetches(self) -> tuple[dict[str, Any], ...]:
+        asked = [line.get("line", "") for line in self.transcript[1:] if line["from"] == "agent"]
+        # a request that spells its action otherwise needs an escape for it
+        if not any(packet.ACTION in text or "\\" in text for text in asked):
+            return ()
         found = (packet.seen(request, reply) for request, reply in exchanges(self.transcript))
         return tuple(one for one in found if one)
 
@@ -85,7 +90,10 @@ class AuditView:
         packets: every Web packet that a record names, by digest.
         strata: the challengers of each stratum beside those that decide, as an audit with the same target run and
             nothing else. They have a contract of their own, and none of them is among ``episodes``.
-        claimed: of a stratum, the target run, which is not among its episodes; None for the audit itself.
+        policies: the pairs of each neutral policy beside the one that decides, likewise, with the audit's checkpoint.
+            Their contract is the audit's, and none of them is among ``episodes`` either.
+        claimed: of a stratum or a policy, the target run, which is not among its episodes; None for the audit itself.
+        noted: what the registry knew when the audit was started; None where none was asked, and of a stratum.
     """
 
     registered: Registered
@@ -98,7 +106,9 @@ class AuditView:
     candidates: Mapping[str, bytes]
     packets: Mapping[str, Packet]
     strata: Mapping[str, AuditView] = field(default_factory=dict)
+    policies: Mapping[str, AuditView] = field(default_factory=dict)
     claimed: Episode | None = None
+    noted: Snapshot | None = None
 
     @cached_property
     def _scored(self) -> dict[str, ScoreRow]:
@@ -118,27 +128,71 @@ class AuditView:
             if row.role != "candidate" and row.validity == "valid"
         }
 
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in registered order."""
+        return self.registered.units
+
+    @cached_property
+    def _by_stage(self) -> dict[str, list[Episode]]:
+        found: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            found.setdefault(episode.record.stage, []).append(episode)
+        return found
+
     def of(self, *stages: str) -> list[Episode]:
-        """The episodes of some stages."""
+        """The episodes of some stages, in the order in which the audit has them."""
+        if len(stages) == 1:
+            return [*self._by_stage.get(stages[0], ())]
         return [episode for episode in self.episodes if episode.record.stage in stages]
 
-    @property
-    def target(self) -> Episode:
-        """The target run."""
+    @cached_property
+    def target(self) -> Episode | None:
+        """The target run; None in a retrospective audit, which has none."""
+        if self.registered.artifact:
+            return None
         if self.claimed is not None:
             return self.claimed
         (target,) = self.of("target")
         return target
 
     @property
+    def claim_seal(self) -> str:
+        """What had to be fixed before any challenger: the digest of the target's record, or of the claimed artifact."""
+        return self.target.digest if self.target else self.registered.artifact
+
+    @property
+    def claimed_score(self) -> ScoreRow | None:
+        """The score of A*."""
+        if self.target:
+            return self.score_of(self.target)
+        return next((row for row in self.scores[plan.TARGET] if row.role == "claimed"), None)
+
+    @property
+    def claimed_presentation(self) -> str:
+        """Hex seed of the presentation that A* is written in."""
+        return self.target.record.draw["presentation"] if self.target else self.registered.presentation
+
+    @property
+    def public_randomness(self) -> str:
+        """What was mixed into the draws; empty where nothing was."""
+        return next((episode.record.draw["public_randomness"] for episode in self.episodes), "")
+
+    @property
+    def parts(self) -> dict[str, AuditView]:
+        """What decides nothing, strata and further neutral policies, by the stage that the tables give its rows."""
+        strata = {plan.place(plan.CHALLENGERS, name): part for name, part in self.strata.items()}
+        return strata | {plan.POLICIES[name]: part for name, part in self.policies.items()}
+
+    @property
     def everything(self) -> tuple[Episode, ...]:
-        """All episodes, behind the audit's own those of its strata."""
-        return (*self.episodes, *(episode for part in self.strata.values() for episode in part.episodes))
+        """All episodes, behind the audit's own those that decide nothing."""
+        return (*self.episodes, *(episode for part in self.parts.values() for episode in part.episodes))
 
     @property
     def packet(self) -> Packet:
         """What the target run has seen of the Web; empty where it is not offered."""
-        return self.packets.get(self.target.record.packet, Packet())
+        return self.packets.get(self.target.record.packet, Packet()) if self.target else Packet()
 
     def score_of(self, episode: Episode) -> ScoreRow | None:
         """The score of the episode's best candidate: the first valid one with the highest mean, else the last.
@@ -155,14 +209,16 @@ class AuditView:
     def seals(self, stage: str) -> set[str]:
         """What the records of a stage that may be looked at more than once can have as prior seal: what had to be fixed
         before it, or, in a later look, the scores of the look before."""
-        first = self.target.digest if stage == plan.CHALLENGERS else self.checkpoint["digest"]
+        first = self.claim_seal if stage == plan.CHALLENGERS else self.checkpoint["digest"]
         looked = (plan.of_look(phase) for phase in self.inputs)
         return {first, *(self.inputs[plan.look_phase(*look)] for look in looked if look and look[0] == stage)}
 
     def restricted(self, registered: Registered) -> AuditView:
-        """The same evidence under another registration of the same contract, with its slots, phases and strata alone.
+        """The same evidence under another registration of the same contract, with its slots, phases, strata and neutral
+        policies alone.
 
-        A stratum that is not on record under the contract that it has there is left out.
+        A stratum that is not on record under the contract that it has there is left out, and so is a policy that is
+        not on record.
         """
         strata = {name: registration.of_stratum(registered, name) for name in registered.strata}
         design = registered.config("design")
@@ -181,6 +237,11 @@ class AuditView:
                 for name, own in strata.items()
                 if name in self.strata and self.strata[name].registered.contract == own.contract
             },
+            policies={
+                name: self.policies[name].restricted(registered)
+                for name in plan.policies(design)
+                if name in self.policies
+            },
             score_inputs={phase: self.score_inputs[phase] for phase in phases},
             inputs={phase: self.inputs[phase] for phase in phases},
         )
@@ -188,12 +249,10 @@ class AuditView:
 
 def _best(rows: list[ScoreRow]) -> ScoreRow:
     valid = [row for row in rows if row.validity == "valid"]
-    return max(valid, key=mean_score) if valid else rows[-1]
+    return max(valid, key=_mean) if valid else rows[-1]
 
 
-def mean_score(row: ScoreRow) -> float:
-    """Mean over the row's sealed units."""
-    return math.fsum(row.units.values()) / len(row.units)
+_mean = attrgetter("mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +283,7 @@ def load(
     Args:
         layout: where things lie.
         receipt_paths: every receipt.
-        score_paths: the score file of each phase.
+        score_paths: the score file of each phase; none before anything is scored.
         checkpoint: body and digest of the checkpoint, or None without Gate 3.
         web: the file that names the Web packet, or None where the Web is not offered.
         strata: the files of each stratum, by name.
@@ -239,7 +298,36 @@ def load(
     if checkpoint:
         _check_checkpoint(layout, registered, seen.episodes, checkpoint[0], seen.packets)
         seen = replace(seen, checkpoint={**checkpoint[0], "digest": checkpoint[1]})
-    return replace(seen, strata={name: _stratum(layout, seen, name, of) for name, of in strata.items()})
+    seen = _apart(seen)
+    found = {name: _stratum(layout, seen, name, of) for name, of in strata.items()}
+    return replace(seen, strata=found, noted=snapshot.read(layout.registration))
+
+
+def _apart(seen: AuditView) -> AuditView:
+    """The pairs of further neutral policies taken out of the audit's own evidence, each to a view of its own: there no
+    gate, check or bound can meet them."""
+    stages = plan.policies(seen.registered.config("design"))
+    if not stages:
+        return seen
+    own = [phase for phase in seen.scores if phase not in stages.values()]
+    policies = {
+        name: replace(_of_phases(seen, [stage]), claimed=seen.target)
+        for name, stage in stages.items()
+        if stage in seen.scores
+    }
+    return replace(_of_phases(seen, own), policies=policies)
+
+
+def _of_phases(seen: AuditView, phases: Sequence[str]) -> AuditView:
+    """What is scored in some phases, with what is common to all."""
+    names = {name for phase in phases for name in seen.score_inputs[phase]}
+    return replace(
+        seen,
+        episodes=tuple(e for e in seen.episodes if _name(e) in names),
+        scores={phase: seen.scores[phase] for phase in phases},
+        score_inputs={phase: seen.score_inputs[phase] for phase in phases},
+        inputs={phase: seen.inputs[phase] for phase in phases},
+    )
 
 
 def _stratum(layout: Layout, audit: AuditView, name: str, of: Files) -> AuditView:
@@ -291,14 +379,14 @@ def _load(
     for record in ordered:
         if record.workspace:
             # no check rests on it, but what a record names has to be there
-            remedy = store.run_again(record.key, record.attempt)
-            objects.get(record.workspace, f"the list of what {record.key} left in its workspace", remedy)
+            _object(record.workspace, f"the list of what {record.key} left in its workspace", record, objects, store)
     phases = {
-        phase: scores.read(score_paths[phase], registered.contract)
+        phase: scores.read(score_paths[phase], registered.contract, registered.units)
         for phase in plan.phases(design)
         if phase in score_paths
     }
-    _check_scores(episodes, phases, score_paths)
+    if score_paths:
+        _check_scores(registered, episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
     return AuditView(
         registered=registered,
@@ -312,14 +400,20 @@ def _load(
             for digest in {episode.record.isolation for episode in episodes}
         },
         candidates={
-            digest: objects.get(
-                digest, f"the candidate of {episode.key}", store.run_again(episode.key, episode.record.attempt)
-            )
+            digest: _object(digest, f"the candidate of {episode.key}", episode.record, objects, store)
             for episode in episodes
             for digest in episode.record.candidates
-        },
+        }
+        | _claimed(layout, registered, objects),
         packets=packets,
     )
+
+
+def _claimed(layout: Layout, registered: Registered, objects: ObjectStore) -> dict[str, bytes]:
+    """The claimed artifact of a retrospective audit, by its digest."""
+    digest = registered.artifact
+    remedy = _again(layout.registration / "contract.json")
+    return {digest: objects.get(digest, "the claimed artifact", remedy)} if digest else {}
 
 
 def _place(key: EpisodeKey) -> tuple[int, int, int]:
@@ -328,25 +422,34 @@ def _place(key: EpisodeKey) -> tuple[int, int, int]:
 
 
 def _open(record: EpisodeRecord, digest: str, objects: ObjectStore, store: EpisodeStore) -> Episode:
-    remedy, what = store.run_again(record.key, record.attempt), f"the transcript of {record.key}"
-    lines = objects.get(record.transcript, what, remedy).splitlines()
+    what = f"the transcript of {record.key}"
+    lines = _object(record.transcript, what, record, objects, store).splitlines()
     # read at once, which is many times as fast as line by line, and the same where each line is an object
     transcript = canonical.decode(b"[" + b",".join(lines) + b"]", what)
     whole = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     if not whole or len(transcript) != len(lines) or not all(isinstance(line, dict) for line in transcript):
+        remedy = store.run_again(record.key, record.attempt)
         raise EvidenceError(f"{what} has a line that is no JSON object", remedy)
-    return Episode(record, digest, tuple(transcript), _calls(record, objects, remedy))
+    return Episode(record, digest, tuple(transcript), _calls(record, objects, store))
 
 
-def _calls(record: EpisodeRecord, objects: ObjectStore, remedy: str) -> tuple[Call, ...]:
+def _object(digest: str, what: str, record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> bytes:
+    """An object that a record names; where it is missing or altered, the error says how to run the episode again."""
+    try:
+        return objects.get(digest, what)
+    except EvidenceError as error:
+        raise EvidenceError(error.problem, store.run_again(record.key, record.attempt)) from None
+
+
+def _calls(record: EpisodeRecord, objects: ObjectStore, store: EpisodeStore) -> tuple[Call, ...]:
     """The calls of an episode to its model; that every answer is there, too, which no check reads."""
     if not record.calls:
         return ()
     what = f"the list of calls that {record.key} made"
-    found = calls.decode(objects.get(record.calls, what, remedy), what)
+    found = calls.decode(_object(record.calls, what, record, objects, store), what)
     for call in found:
         if call.response:
-            objects.get(call.response, f"what a model answered in {record.key}", remedy)
+            _object(call.response, f"what a model answered in {record.key}", record, objects, store)
     return tuple(found)
 
 
@@ -412,13 +515,28 @@ def _check_checkpoint(
         )
 
 
+def _name(episode: Episode) -> str:
+    """How score files call an episode."""
+    record = episode.record
+    return f"{record.stage}/{record.slot}/{record.arm}"
+
+
 def _check_scores(
+    registered: Registered,
     episodes: Sequence[Episode],
     phases: Mapping[str, tuple[Mapping[str, str], list[ScoreRow], str]],
     paths: Mapping[str, Path],
 ) -> None:
-    """Each phase was scored on exactly the records that stand, each candidate once."""
-    standing = {f"{e.record.stage}/{e.record.slot}/{e.record.arm}": e.digest for e in episodes}
+    """Each phase was scored on exactly those of the standing records that are its own, each candidate once, and an
+    artifact that no episode has committed only where it was registered."""
+    standing = {_name(e): e.digest for e in episodes}
+    own = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
+    keys = {_name(e): e.key for e in episodes}
+    for phase, (inputs, _, _) in phases.items():
+        if strange := next((name for name in inputs if name not in keys or not own[phase].holds(keys[name])), None):
+            raise EvidenceError(
+                f"{paths[phase]} was made from {strange}, which is no episode of that phase", _again(paths[phase])
+            )
     scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
     for name, digest in standing.items():
         if name not in scored:
@@ -427,10 +545,10 @@ def _check_scores(
             path = paths[scored[name][1]]
             raise EvidenceError(f"{path} was made from another record of {name} than the one that stands", _again(path))
     wanted = {(e.digest, number, c) for e in episodes for number, c in enumerate(e.record.candidates, 1)}
-    for phase, (_, rows, _) in phases.items():
+    for phase, (inputs, rows, _) in phases.items():
         for row in rows:
             if row.role == "candidate":
-                if (row.record, row.number, row.artifact) not in wanted:
+                if (row.record, row.number, row.artifact) not in wanted or row.record not in inputs.values():
                     raise EvidenceError(
                         f"{paths[phase]} scores a candidate of {row.stage} slot {row.slot} that no record holds",
                         _again(paths[phase]),
@@ -442,3 +560,10 @@ def _check_scores(
         raise EvidenceError(
             f"candidate {number} of {key} has no score", "Remove the scores folder, run snakemake again"
         )
+    for phase, (_, rows, _) in phases.items():
+        expected = [registered.artifact] if registered.artifact and phase == plan.TARGET else []
+        if [row.artifact for row in rows if row.role == "claimed"] != expected:
+            raise EvidenceError(
+                f"{paths[phase]} does not score the registered artifact, and no other that no episode has committed",
+                _again(paths[phase]),
+            )

@@ -85,8 +85,13 @@ def play(config: Config, setup: Setup, seed: int, moves: tuple[Move, ...] | None
         moves: by default all; those for Evidence are left out where the grade does not ask for it.
 
     Raises:
-        UsageError: The registered inference is not exact.
+        UsageError: The registered inference is not exact, or the audit is retrospective.
     """
+    if config.claim.is_retrospective:
+        raise UsageError(
+            "cheats are about a target run, which a retrospective audit does not have",
+            "Try them on a configuration with claim.mode prospective",
+        )
     if setup.reg.interval_method != FINITE_SET_EXACT:
         raise UsageError(
             f"cheats are played on one exact sealed unit, and {setup.reg.interval_method} is registered",

@@ -72,7 +72,7 @@ def _restart(audit: StandIn) -> StandIn:
     earlier = frozenset((e.key, 1) for e in audit.view.episodes if hits(e))
     digests = {e.digest for e in audit.view.episodes if hits(e)}
     missed = audit.with_scores(
-        lambda row: replace(row, units={"unit-1": stand_in.WORTH[False]}) if row.record in digests else row
+        lambda row: replace(row, units=(stand_in.WORTH[False],)) if row.record in digests else row
     ).with_records(hits, lambda e: stand_in.with_record(e, attempt=2))
     return replace(missed, started=missed.started | earlier | {(e.key, e.record.attempt) for e in missed.view.episodes})
 
@@ -97,7 +97,7 @@ def _smaller_budget(audit: StandIn) -> StandIn:
 def _neutral_scores(worth: float) -> Callable[[StandIn], StandIn]:
     def change(audit: StandIn) -> StandIn:
         return audit.with_scores(
-            lambda row: replace(row, units={"unit-1": worth}) if row.stage == "pairs" and row.arm == "neutral" else row
+            lambda row: replace(row, units=(worth,)) if row.stage == "pairs" and row.arm == "neutral" else row
         )
 
     return change
@@ -118,8 +118,8 @@ def _registered_anew(audit: StandIn) -> StandIn:
     assert new == registration_digest(later.view.registered.parts)
     old = audit.view.registered.digest
     for stages in (("target",), tuple({e.key.stage for e in later.view.episodes} - {"target"})):
-        target = later.view.target.digest
-        swap = {old: new, audit.view.target.digest: target}
+        target = later.view.claim_seal
+        swap = {old: new, audit.view.claim_seal: target}
         point = {**later.view.checkpoint, "target_record": target} if later.view.checkpoint else {}
         later = replace(later, view=replace(later.view, checkpoint=point)).with_records(
             _stage(*stages),

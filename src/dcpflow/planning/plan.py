@@ -15,6 +15,7 @@ from dcpflow.planning.pair_looks import Ended, ended
 from dcpflow.protocol.intervals import half_width, smallest_zero_hit_sample, zero_hit_upper_bound
 from dcpflow.protocol.registered import KEY_OF_FIELD, to_registration
 from dcpflow.protocol.registration import BINARY, Registration, replacement_cap
+from dcpflow.records.plan import POLICIES
 
 if TYPE_CHECKING:
     from dcpflow.protocol.config import Config
@@ -69,6 +70,7 @@ class Plan:
         null_pair_replacements: most replaced null pairs.
         m_max: attempts and branches that may be compared with the claimed artifact.
         misled: misled null episodes.
+        further: pairs of further neutral policies, by the stage of each.
         endings: how the audit may end, and with which chance.
         curves: along one guess: ``recovery`` (chance of a Core certificate), ``started`` (expected challengers, where
             there are several looks), ``truthful`` (chance of a supported effect).
@@ -92,6 +94,7 @@ class Plan:
     null_pair_replacements: int
     m_max: int
     misled: int
+    further: Mapping[str, int]
     endings: Endings
     curves: Mapping[str, tuple[tuple[float, float], ...]]
 
@@ -107,7 +110,7 @@ class Plan:
         found = {"target": 1, "challengers": self.challengers, "controls": self.controls}
         if self.pairs:
             found |= {"pairs": 2 * self.pairs, "null_pairs": 2 * self.null_pairs, "misled_nulls": self.misled}
-        return found
+        return found | {stage: 2 * pairs for stage, pairs in self.further.items()}
 
     @property
     def bound(self) -> float:
@@ -140,10 +143,15 @@ def altered(config: Config, values: Mapping[str, Any]) -> Config:
     """The configuration with other values at some dotted keys, held against all rules.
 
     Raises:
-        UsageError: The rules do not allow them.
+        UsageError: The rules do not allow them, or the audit is retrospective.
     """
     from dcpflow.protocol.config import ConfigError, load  # noqa: PLC0415 - heavy
 
+    if config.claim.is_retrospective:
+        raise UsageError(
+            "samples are planned such that a claim can be certified, and a retrospective audit certifies nothing",
+            "Take as many challengers as you can afford; dcpflow simulate says how often one recovers",
+        )
     settings: dict[str, Any] = config.model_dump(mode="json")
     for key, value in values.items():
         *sections, name = key.split(".")
@@ -212,6 +220,10 @@ def plan(config: Config, guess: Guess) -> Plan:
         null_pair_replacements=null_replacements,
         m_max=planned.max_attempts,
         misled=config.design.misled_null_episodes if pairs else 0,
+        further={
+            POLICIES[name]: config.design.neutral_policy_pairs.get(name, pairs)
+            for name in config.design.neutral_policies[1:]
+        },
         endings=endings(planned, rates, challengers, controls),
         curves=_curves(planned, rates, ends, controls),
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dcpflow.evidence import checks, decision, folder, gates
 from dcpflow.evidence.decision import Outcome
 from dcpflow.evidence.facts import AuditFacts
-from dcpflow.evidence.view import AuditView, mean_score
+from dcpflow.evidence.view import AuditView
 from dcpflow.planning import exact
 from dcpflow.protocol import intervals
 from dcpflow.protocol.feedback_effect import effect_interval
@@ -344,7 +344,7 @@ def _own_lines(outcome: Outcome) -> Iterator[float]:
         row = view.score_of(episode)
         for other in (row if row is not None and row.validity == "valid" else None, base):
             if known is not None and other is not None:
-                yield mean_score(known) - mean_score(other)
+                yield known.mean - other.mean
 
 
 # --- the other thresholds ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,7 @@ URL: Final = "http://pages.test/"
 WORTH: Final = {True: 0.9, False: 0.3}
 """What an artifact scores that recovers, and one that does not; the baseline scores nothing."""
 
+UNITS: Final = ("unit-1",)
 TRUTHFUL: Final = frozenset({"target", "truthful"})
 ISOLATION: Final = {
     "schema": "dcpflow.isolation-probe/1",
@@ -148,7 +149,7 @@ class StandIn:
     def is_hit(self, episode: Episode) -> bool:
         """Whether an episode's artifact recovers."""
         row = self.view.score_of(episode)
-        return row is not None and row.units == {"unit-1": WORTH[True]}
+        return row is not None and row.units == (WORTH[True],)
 
 
 def with_record(episode: Episode, **fields: Any) -> Episode:
@@ -181,7 +182,9 @@ def looked_at_once(config: Config) -> Config:
     )
 
 
-def build(config: Config, counts: Counts, secret: str = "", public_randomness: str = "") -> StandIn:
+def build(
+    config: Config, counts: Counts, secret: str = "", public_randomness: str = "", units: Sequence[str] = UNITS
+) -> StandIn:
     """An honest audit whose episodes come to what the counts say.
 
     Args:
@@ -190,8 +193,10 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
         counts: what episodes come to. Failures, losses and replacements are not played.
         secret: what draws come from.
         public_randomness: as given after registration; empty if none.
+        units: names of the sealed units; artifacts are scored on the first one, so that whoever names more has to
+            spread their scores (:meth:`StandIn.with_scores`).
     """
-    registered = _registered(config)
+    registered = _registered(config, units)
     web = packet.of(
         [Page(URL, 200, "text/plain", packet.NOTHING, canonical.digest(b"page"))], {canonical.digest(b"page"): "page"}
     )
@@ -262,7 +267,7 @@ def build(config: Config, counts: Counts, secret: str = "", public_randomness: s
     return StandIn(view, (registered.digest,), secret, started)
 
 
-def _registered(config: Config) -> Registered:
+def _registered(config: Config, units: Sequence[str]) -> Registered:
     from dcpflow.protocol.config_model import Information  # noqa: PLC0415 - heavy
 
     parts = {
@@ -270,7 +275,7 @@ def _registered(config: Config) -> Registered:
         for name, part in config.model_copy(update={"information": Information()}).parts().items()
     }
     parts["task"]["seal"] = {
-        "units": ["unit-1"],
+        "units": list(units),
         "public": {},
         "public_demonstration": "",
         "background": canonical.digest(b"K"),
@@ -385,6 +390,6 @@ def _score(role: str, key: EpisodeKey, worth: float, record: str = "", artifact:
         instance=plan.instance(key.stage, key.slot),
         validity="valid",
         reason="",
-        units={"unit-1": worth},
+        units=(worth,),
         position=1,
     )

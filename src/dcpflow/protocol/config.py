@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 from dcpflow.protocol.config_model import (
     CONTRACT_SECTIONS,
+    MAX_SLOTS,
     ONE_LINE,
     REGISTERED_SECTIONS,
     Agent,
@@ -35,6 +36,7 @@ from dcpflow.protocol.config_model import (
     Section,
     Web,
 )
+from dcpflow.protocol.policies import DECIDING
 from dcpflow.protocol.registered import COMPUTED_FIELDS, KEY_OF_FIELD, to_registration, value_at
 from dcpflow.protocol.registration import Violation, registration_violations
 from dcpflow.protocol.text import is_canonical
@@ -112,7 +114,7 @@ def _violations_of_nonsense(key: str) -> Iterator[Violation]:
 def _range(info: FieldInfo) -> str:
     kind = str(info.annotation)
     if "Mapping" in kind:
-        return "a section of plain JSON"
+        return "a section of whole numbers" if "int" in kind else "a section of plain JSON"
     if "tuple" in kind:
         return "a list of whole numbers or null" if "int" in kind else "a list of names"
     if "str" in kind:
@@ -375,6 +377,7 @@ def _advice_on_text(info: FieldInfo, value: str, choices: Sequence[str]) -> str 
 _REMEDY: Final[Mapping[str, str]] = {
     "R1": "use letters, digits, dots, dashes and underscores",
     "R2": "give it a value",
+    "R3": "set claim.grade to core",
     "R8": "lower the alphas below thresholds.alpha until they fit into the total",
     "R9": "lower thresholds.alpha.total with its alphas, or thresholds.alpha.family_max_audits",
     "R10": "set claim.grade to evidence, or claim.necessity to false",
@@ -401,13 +404,17 @@ def _broken_rules(config: Config) -> Iterator[_Finding]:
     yield from _number_contradictions(config)
     if config.information.web is not None:
         yield from _web_contradictions(config.information.web, config.limits)
+        if config.claim.is_retrospective:
+            fault = "must be null without a target run: what challengers are given of the Web is what that has seen"
+            remedy = "set it to null, and put what was known into the task's public material"
+            yield Problem("information.web", None, fault, remedy), ("claim.mode", "information.web")
     yield from _agent_contradictions(config.agent)
     yield from _budget_contradictions(config.budget, config.agent)
     for key in SETTINGS:
         for problem in _unsafe_integers(key, value_at(config, key)):
             yield problem, (key,)
     for problem in _path_problems(config.execution):
-        yield problem, ("execution.results", "execution.nonce_file")
+        yield problem, ("execution.results", "execution.nonce_file", "execution.registry", "execution.offer")
 
 
 def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Finding]:
@@ -437,10 +444,27 @@ def _claim_contradictions(claim: Claim, family_max_audits: int) -> Iterator[_Fin
         )
         remedy = "raise that, and lower thresholds.alpha.total to a share of thresholds.alpha.family_total"
         yield Problem(earlier, None, fault, remedy), (earlier, "thresholds.alpha")
+    yield from _retrospective_contradictions(claim)
     names = {name.strip().casefold() for name in (claim.roles.claimant, claim.roles.auditor)}
     if not claim.roles.self_audited and len(names) == 1:
         fault, remedy = "claimant and auditor have the same name", "name another auditor, or set it to true"
         yield Problem("claim.roles.self_audited", "false", fault, remedy), ("claim.roles",)
+
+
+def _retrospective_contradictions(claim: Claim) -> Iterator[_Finding]:
+    keys = ("claim.mode", "claim.retrospective")
+    if not claim.is_retrospective:
+        if claim.retrospective is not None:
+            fault = "goes with claim.mode retrospective_prepub or retrospective_present"
+            yield Problem("claim.retrospective", None, fault, "remove it, or change claim.mode"), keys
+        return
+    for name in ("artifact_file", "published", "boundary"):
+        if not getattr(claim.retrospective, name, ""):
+            fault = f"is missing, and with claim.mode {claim.mode} it is needed"
+            yield Problem(f"claim.retrospective.{name}", None, fault, "give it, or set claim.mode to prospective"), keys
+    seed = claim.retrospective.presentation if claim.retrospective else ""
+    if seed and not re.fullmatch(r"[0-9a-f]{64}", seed):
+        yield Problem(f"{keys[1]}.presentation", _shown(seed), "must be 64 hex digits", "write them in quotes"), keys
 
 
 def _number_contradictions(config: Config) -> Iterator[_Finding]:
@@ -467,6 +491,7 @@ def _number_contradictions(config: Config) -> Iterator[_Finding]:
             fault = f"must be {words.format(f'{keys[1]}, {_shown(value_at(config, keys[1]))}')}"
             yield Problem(keys[0], _shown(value_at(config, keys[0])), fault, "change one of them"), keys
     yield from _look_contradictions(config)
+    yield from _policy_contradictions(config)
 
 
 def _look_contradictions(config: Config) -> Iterator[_Finding]:
@@ -490,6 +515,30 @@ def _look_contradictions(config: Config) -> Iterator[_Finding]:
     if design.pair_looks and config.claim.necessity:
         fault = "needs a fixed number of neutral branches, and design.pair_looks leaves it open"
         yield Problem("claim.necessity", "true", fault, "write null for design.pair_looks"), ("claim", "design")
+
+
+def _policy_contradictions(config: Config) -> Iterator[_Finding]:
+    design, listed, given = config.design, "design.neutral_policies", "design.neutral_policy_pairs"
+    policies = design.neutral_policies
+    first, further = policies[:1], policies[1:]
+    if first != (DECIDING,) or len(set(policies)) < len(policies):
+        fault = f"must begin with {DECIDING}, the one that decides, and name each policy once"
+        yield Problem(listed, _shown(policies), fault, "write it like [proposed_sham, reference_null]"), (listed,)
+    if further and config.claim.grade != "evidence":
+        fault = "names further neutral policies, which have pairs, and grade core has none"
+        yield (
+            Problem(listed, _shown(policies), fault, "set claim.grade to evidence, or leave them out"),
+            (listed, "claim"),
+        )
+    for name in design.neutral_policy_pairs:
+        if name not in further:
+            fault = "is no further policy of design.neutral_policies"
+            yield Problem(f"{given}.{name}", None, fault, "name it there, or remove this line"), (listed, given)
+    for name in further:
+        number = design.neutral_policy_pairs.get(name, design.pairs)
+        if not 2 <= number <= MAX_SLOTS:
+            fault = f"must be a whole number of pairs from 2 up to {MAX_SLOTS}"
+            yield Problem(f"{given}.{name}", _shown(number), fault, "give another one"), (given, "design.pairs")
 
 
 MAX_PACKET_BYTES: Final = 2**24
@@ -663,3 +712,9 @@ def _path_problems(execution: Execution) -> Iterator[Problem]:
     elif nonce.is_relative_to(results):
         fault = f"must lie outside of execution.results, {execution.results}: it is the audit's secret"
         yield Problem("execution.nonce_file", _shown(execution.nonce_file), fault, "move it")
+    elif PurePosixPath(execution.registry).is_relative_to(results):
+        fault = f"must lie outside of execution.results, {execution.results}, since it has to outlive that folder"
+        yield Problem("execution.registry", _shown(execution.registry), fault, 'the default is "registry"')
+    elif execution.offer is not None and PurePosixPath(execution.offer).is_relative_to(results):
+        fault = f"must lie outside of execution.results, {execution.results}, into which a run writes"
+        yield Problem("execution.offer", _shown(execution.offer), fault, "move it")

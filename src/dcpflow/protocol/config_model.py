@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from dcpflow.protocol.registration import PROSPECTIVE
+
 CONTRACT_SECTIONS: Final = ("claim", "task", "agent", "information", "limits", "isolation")
 """Sections whose digest is the contract: what an episode is."""
 
@@ -47,6 +49,30 @@ class Roles(Section):
     )
 
 
+class Retrospective(Section):
+    """The result that a retrospective audit looks back at. `null` for a prospective one."""
+
+    artifact_file: str = Field(
+        "",
+        pattern=ONE_LINE,
+        exclude=True,
+        description="File with the claimed artifact, below the folder of the Snakefile. Its content is registered.",
+    )
+    presentation: str = Field(
+        "0" * 64,
+        pattern=ONE_LINE,
+        description="Seed of the names and orders in which the artifact is written, 64 hex digits; where an episode "
+        "committed it, that episode's.",
+    )
+    published: str = Field("", pattern=ONE_LINE, description="The outcome as it was published, and where.")
+    boundary: str = Field(
+        "",
+        pattern=ONE_LINE,
+        description="How the information boundary was rebuilt: what was known at that time, what of it challengers are "
+        "given in K, E0 and the public material and what not, and how that was found out.",
+    )
+
+
 class Claim(Section):
     """The discovery that is claimed, and by whom."""
 
@@ -80,7 +106,19 @@ class Claim(Section):
         description="What people contributed to the target run. An autonomous agent had none or operational "
         "help only; adaptive scientific help makes it a joint discovery.",
     )
+    mode: Literal["prospective", "retrospective_prepub", "retrospective_present"] = Field(
+        "prospective",
+        description="`prospective` runs the target. The others take the artifact of `claim.retrospective` and run "
+        "challengers and controls alone: one that recovers the outcome refutes Core, and nothing certifies it. "
+        "Information ends before the publication (`retrospective_prepub`), or today (`retrospective_present`).",
+    )
+    retrospective: Retrospective | None = None
     roles: Roles = Roles()
+
+    @property
+    def is_retrospective(self) -> bool:
+        """Whether an existing result is audited, without a target run."""
+        return self.mode != PROSPECTIVE
 
 
 class Task(Section):
@@ -433,6 +471,18 @@ class Design(Section):
         "decided, the later ones are not started. Goes with `thresholds.gate3.bet`; `null` for a fixed number.",
         json_schema_extra={"unit": "pairs"},
     )
+    neutral_policies: tuple[Literal["proposed_sham", "reference_null", "lagged_sham"], ...] = Field(
+        ("proposed_sham",),
+        strict=False,
+        description="Gate 3: what neutral branches are told. The first one decides, and is `proposed_sham`: the task's "
+        "answer without a hidden state. Each further one has pairs of its own, is informative, and stands beside it: "
+        "`reference_null` (always the same numbers), `lagged_sham` (the answer to the experiment before).",
+    )
+    neutral_policy_pairs: Mapping[str, int] = Field(
+        {},
+        description="Gate 3: pairs of a further neutral policy, by its name, if not as many as `design.pairs`.",
+        json_schema_extra={"unit": "pairs"},
+    )
     null_pairs: int = Field(
         60,
         ge=0,
@@ -664,11 +714,26 @@ class Execution(Section):
         pattern=ONE_LINE,
         description="File with the secret from which all hidden values and draws come; see `config/nonces`.",
     )
+    offer: str | None = Field(
+        None,
+        pattern=ONE_LINE,
+        description="Folder with what an auditor who holds the secret has offered (`dcpflow seal`); a run then takes "
+        "the draws from there instead of `nonce_file` and ends when every record is committed. `null` if the secret is "
+        "here.",
+    )
     public_randomness: str | None = Field(
         None,
         pattern=ONE_LINE,
         description="Text from an auditor or a public beacon, given after the registration is fixed and "
         "mixed into the draws; `null` if there is none.",
+    )
+    registry: str = Field(
+        "registry",
+        pattern=ONE_LINE,
+        description="Registry in which slot, starts, amendments and decision of this audit are noted: a folder outside "
+        "of `results`, or the `https://` address of a static file server that publishes one, whose operator adds what "
+        "is requested. A folder with a relative path is made where there is none. `none` for no registry; see "
+        "`docs/registry.md`.",
     )
 
 
@@ -756,9 +821,17 @@ class Config(Section):
         for holder, name in (
             *((parts["information"], "web"), (parts["agent"], "program"), (parts["agent"], "model")),
             *((parts["design"], "gate2_looks"), (parts["design"], "pair_looks"), (parts["thresholds"]["gate3"], "bet")),
+            (parts["claim"], "retrospective"),
         ):
             if holder[name] is None:
                 del holder[name]
+        if not self.claim.is_retrospective:
+            del parts["claim"]["mode"]
+        design = parts["design"]
+        policies, given = design.pop("neutral_policies"), design.pop("neutral_policy_pairs")
+        if further := policies[1:]:
+            design["neutral_policies"] = [policies[0], *sorted(further)]
+            design["neutral_policy_pairs"] = {name: given.get(name, self.design.pairs) for name in further}
         return parts
 
     def in_place_of(self, stratum: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ comes to it as faults from outside.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dcpflow.protocol.faults import CHALLENGERS, CORE_ONLY, EVERY_HIT, Fault, Stake
+from dcpflow.protocol.intervals import within_unit_interval
 from dcpflow.protocol.model import (
     Attempt,
     Branch,
@@ -22,7 +22,7 @@ from dcpflow.protocol.model import (
     Validity,
 )
 from dcpflow.protocol.registration import Registration
-from dcpflow.protocol.text import is_canonical, is_explicit
+from dcpflow.protocol.text import all_canonical, is_canonical, is_explicit
 
 
 def gate1_faults(evidence: Gate1Evidence) -> tuple[Fault, ...]:
@@ -72,9 +72,9 @@ def outcome_faults(place: str, row: Attempt | Branch, blocks: frozenset[Stake], 
         if row.infrastructure_independent and row.outcome is not Outcome.INFRASTRUCTURE_INVALID:
             detail = "called a loss independent of the agent, but it was not lost to infrastructure"
             yield Fault("outcome_conflict", place, detail, blocks, index)
-    if row.scores is not None and not _in_unit_interval(row.scores):
+    if row.scores is not None and not within_unit_interval(row.scores):
         yield Fault("scores", f"{place}.scores", "not all finite and within [0, 1]", blocks, index)
-    if not all(map(is_canonical, row.unit_ids)):
+    if not all_canonical(row.unit_ids):
         detail = "a name with blanks or invisible characters"
         yield Fault("unit_canonical", f"{place}.unit_ids", detail, blocks, index)
 
@@ -115,11 +115,11 @@ def _artifact_faults(place: str, artifact: ScoredArtifact) -> Iterator[Fault]:
     if len(artifact.unit_ids) != len(artifact.scores):
         detail = f"{len(artifact.scores)} scores for {len(artifact.unit_ids)} units"
         yield _every_hit("unit_alignment", place, detail)
-    if not all(map(is_canonical, artifact.unit_ids)):
+    if not all_canonical(artifact.unit_ids):
         yield _every_hit("unit_canonical", f"{place}.unit_ids", "a name with blanks or invisible characters")
     if len(set(artifact.unit_ids)) != len(artifact.unit_ids):
         yield _every_hit("unit_unique", f"{place}.unit_ids", "a unit twice")
-    if not _in_unit_interval(artifact.scores):
+    if not within_unit_interval(artifact.scores):
         yield _every_hit("scores", f"{place}.scores", "not all finite and within [0, 1]")
 
 
@@ -180,7 +180,3 @@ def _number_faults(reg: Registration, evidence: Gate2Evidence) -> Iterator[Fault
         yield Fault("positive_controls", "adequacy.positive_controls", detail, CORE_ONLY)
     if not is_explicit(adequacy.calibration_id):
         yield Fault("calibration_id", "adequacy.calibration_id", "positive controls without a name", CORE_ONLY)
-
-
-def _in_unit_interval(values: Iterable[float]) -> bool:
-    return all(math.isfinite(value) and 0 <= value <= 1 for value in values)

@@ -89,7 +89,7 @@ def evaluate_effect(
     unresolved = _unresolved(reg, rows, difference) if complete else len(ledger.terminal)
     terminal = [evidence.pairs[index] for index in ledger.terminal]
     rates = arm_rates(evidence.pairs, terminal, whole_pairs=True)
-    health = tuple(_health_faults(reg, rates))
+    health = tuple(health_faults(reg, rates))
     effect, rule, reason = _decide(reg, difference, health, null, unresolved)
     return EffectResult(
         effect=effect,
@@ -165,8 +165,8 @@ def _unresolved(reg: Registration, rows: tuple[PairResult, ...], difference: Int
     return unresolved + (not ended)
 
 
-def _health_faults(reg: Registration, rates: ArmRates) -> Iterator[Fault]:
-    """G3.10."""
+def health_faults(reg: Registration, rates: ArmRates) -> Iterator[Fault]:
+    """What keeps the arms from showing an effect (G3.10)."""
     for name, value, line, bad in (
         (
             "valid artifacts",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import Final
 
 from dcpflow.protocol.registration import EMPIRICAL_BERNSTEIN, FINITE_SET_EXACT, PAIRED_BINARY_EXACT
@@ -61,7 +62,13 @@ def differences(left: Sequence[float], right: Sequence[float]) -> tuple[float, .
     """Unit-paired ``left - right``; empty if the two are not aligned, so that nothing is bounded."""
     if len(left) != len(right):
         return ()
-    return tuple(a - b for a, b in zip(left, right, strict=True))
+    return tuple(map(sub, left, right))
+
+
+def within_unit_interval(values: Sequence[float]) -> bool:
+    """Whether all are finite and in [0, 1], as every score has to be."""
+    # no step of Python for each: there are hundreds of units to each of thousands of artifacts
+    return all(map(math.isfinite, values)) and (not values or (min(values) >= 0 and max(values) <= 1))
 
 
 def finite_set_exact(values: Sequence[float], coverage: float) -> Interval:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from dcpflow.protocol.gate2 import AttemptResult, classify_outcome
-from dcpflow.protocol.intervals import mean
+from dcpflow.protocol.intervals import mean, within_unit_interval
 from dcpflow.protocol.model import (
     Attempt,
     AttemptStatus,
@@ -124,10 +123,10 @@ def continuous_utility(  # noqa: PLR0911  (one return for each case)
     if branch.scores is None:
         if scores_required:
             return Utility(None, "no scores")
-        if branch.utility is None or not _is_fraction(branch.utility):
+        if branch.utility is None or not within_unit_interval((branch.utility,)):
             return Utility(None, "no utility within [0, 1]")
         return Utility(branch.utility, "utility as recorded")
-    if not branch.scores or not all(map(_is_fraction, branch.scores)):
+    if not branch.scores or not within_unit_interval(branch.scores):
         return Utility(None, "scores are not all within [0, 1]")
     value = mean(branch.scores)
     if branch.utility is not None and not abs(branch.utility - value) <= UTILITY_SLACK:
@@ -232,7 +231,3 @@ def _is_valid(branch: Branch) -> bool:
 def _is_failure(branch: Branch) -> bool:
     invalid = branch.outcome is Outcome.ARTIFACT and branch.validity is Validity.INVALID
     return invalid or branch.outcome is Outcome.MODEL_FAILURE
-
-
-def _is_fraction(value: float) -> bool:
-    return math.isfinite(value) and 0.0 <= value <= 1.0

@@ -15,6 +15,7 @@ from dcpflow.protocol.registration import (
     FEEDBACK_METHODS,
     LINEAGE_PREFIX,
     NO_REPLACEMENT,
+    PROSPECTIVE,
     TRANSPORT_REPLACEMENT,
     UTILITY_MAPPINGS,
     Registration,
@@ -67,6 +68,7 @@ KEY_OF_FIELD: Final[Mapping[str, str]] = {
 
 FIXED_FIELDS: Final = frozenset(
     {
+        "retrospective",
         "utility_mapping",
         "feedback_interval_method",
         "feedback_looks",
@@ -113,12 +115,14 @@ def to_registration(
     values: dict[str, Any] = {name: value_at(config, key) for name, key in KEY_OF_FIELD.items()}
     values.update(computed)
     estimand = config.thresholds.gate3.estimand
-    # a registration leaves both out where the number of pairs is fixed
+    # a registration leaves out what it does without: the mode of a prospective audit, looks at pairs with their bet
+    retrospective = vars(config.claim).get("mode", PROSPECTIVE) != PROSPECTIVE
     looks, bet = vars(config.design).get("pair_looks"), vars(config.thresholds.gate3).get("bet")
     looked = bool(looks and bet)
     replaces = config.design.pair_replacements or config.design.null_pair_replacements
     return Registration(
         **values,
+        retrospective=retrospective,
         utility_mapping=UTILITY_MAPPINGS[estimand],
         feedback_interval_method=BETTING_SEQUENCE if looked else FEEDBACK_METHODS[estimand],
         feedback_looks=tuple(looks) if looked else (),

@@ -14,6 +14,8 @@ from typing import Final, TypeGuard
 from dcpflow.protocol.text import is_canonical, is_explicit
 
 GRADES: Final = ("core", "evidence")
+PROSPECTIVE: Final = "prospective"
+"""The mode of an audit that runs its target; a registration leaves it out."""
 SAMPLED_POPULATION: Final = "sampled_population"
 EXHAUSTIVE_FINITE_SET: Final = "exhaustive_finite_set"
 EMPIRICAL_BERNSTEIN: Final = "bounded_empirical_bernstein"
@@ -59,6 +61,8 @@ class Registration:
         audit_slot_id: The slot of that family which this audit uses.
         slot_receipt: Digest of the record that reserved the slot.
         grade: ``core``, or ``evidence`` to ask for the feedback claim too.
+        retrospective: An existing result is audited, without a target run: a witness may refute it, and nothing
+            certifies it. Beyond the reference.
         model_id: Model behind the claimant's agent.
         interface_digest: Of its action interface.
         task_profile: Task family.
@@ -141,6 +145,7 @@ class Registration:
     audit_slot_id: str = ""
     slot_receipt: str = ""
     grade: str = "core"
+    retrospective: bool = False
     model_id: str = ""
     interface_digest: str = ""
     task_profile: str = ""
@@ -335,6 +340,8 @@ def _identity(reg: Registration) -> Iterator[Violation]:
     )
     yield from _check(reg, "R2", explicit, is_explicit, "given")
     yield from _check(reg, "R3", ("grade",), _one_of(*GRADES), "core or evidence")
+    if reg.retrospective and reg.grade != "core":
+        yield Violation("grade", reg.grade, "core where there is no target run to branch from", "R3")
 
 
 def _gate1(reg: Registration) -> Iterator[Violation]:

@@ -58,6 +58,7 @@ def evaluate_stratum(
     claimed: ScoredArtifact,
     alpha: float,
     faults: Sequence[Fault] = (),
+    stake: Stake = Stake.CHALLENGER_HIT,
 ) -> StratumResult:
     """Classify the attempts of a stratum and compute its exact zero-hit bound.
 
@@ -68,7 +69,8 @@ def evaluate_stratum(
         claimed: A*.
         alpha: Error of the bound.
         faults: Conditions on the stratum's records that do not hold. Any keeps the bound from being computed; one that
-            blocks a challenger's hit keeps a hit from being shown.
+            blocks the stake keeps a hit from being shown.
+        stake: What a hit is: a challenger's, or that of a neutral branch.
     """
     rows = classify_all(
         replace(reg, challenger_stratum=stratum),
@@ -89,7 +91,7 @@ def evaluate_stratum(
         independent=independent,
         hits=hits,
         unresolved=unresolved,
-        recovered=bool(hits) and not any(Stake.CHALLENGER_HIT in fault.blocks for fault in faults),
+        recovered=bool(hits) and not any(stake in fault.blocks for fault in faults),
         bound=zero_hit_upper_bound(independent, alpha) if not hits and not reasons else None,
         reasons=tuple(reasons),
     )

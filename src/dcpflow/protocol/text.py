@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import TypeGuard
 
 
@@ -24,3 +25,9 @@ def is_canonical(value: object) -> TypeGuard[str]:
     return unicodedata.is_normalized("NFC", value) and not any(
         c.isspace() or unicodedata.category(c).startswith("C") for c in value
     )
+
+
+@lru_cache(maxsize=16)
+def all_canonical(names: tuple[str, ...]) -> bool:
+    """Whether all are. The sealed units, of which there are hundreds, stand in the same tuple at each artifact."""
+    return all(map(is_canonical, names))

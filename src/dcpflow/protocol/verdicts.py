@@ -44,7 +44,7 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
     checkpoint_scope: str,
     verifier_flaw: bool,
 ) -> Verdict:
-    """Apply V1 to V16; the first match wins.
+    """Apply V1 to V16; the first match wins. Beyond the reference, a retrospective audit ends with V17.
 
     Args:
         reg: The registration.
@@ -68,14 +68,16 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
     if gate1 is None:
         return _inconclusive(AUDIT, "V2", "Gate 1 could not be evaluated")
     early = _gate1_verdict(gate1)
+    if reg.retrospective:
+        return _looking_back(early, gate1, gate2, verifier_flaw=verifier_flaw)
     if early is not None:
         return early
     # V10
     if verifier_flaw:
-        return _inconclusive(AUDIT, "V10", "the verifier is known to be wrong here")
+        return _flawed()
     # V11
     if gate2 is not None and recovered:
-        return _refuted("V11", f"a challenger recovered the outcome: {gate2.reason}")
+        return _recovered(gate2)
     # V12
     if gate3 is not None and neutral_witness:
         return _refuted("V12", f"a neutral branch is a challenger here: {gate3.neutral.reason}")
@@ -100,6 +102,33 @@ def core_verdict(  # noqa: PLR0911  (one return for each rule)
         )
     # V16
     return Verdict(Status.CERTIFIED, None, "V16", gate2.reason)
+
+
+def _looking_back(
+    early: Verdict | None, gate1: Gate1Result, gate2: RecoveryResult | None, *, verifier_flaw: bool
+) -> Verdict:
+    """What becomes of a retrospective audit: a challenger's hit refutes, and nothing certifies.
+
+    What Gate 1 refutes (V4, V6, V8) may be the fault of what was rebuilt, so that it is said and decides nothing.
+    Nobody recovers an artifact that is invalid.
+
+    Args:
+        early: what Gate 1 decides alone.
+        gate1: its numbers.
+        gate2: None where it may not be evaluated.
+        verifier_flaw: as for :func:`core_verdict`.
+    """
+    if early is not None and early.status is not Status.REFUTED:
+        return early
+    if verifier_flaw:
+        return _flawed()
+    recovered = gate2 is not None and gate2.recovery is Recovery.RECOVERED
+    if gate2 is not None and recovered and gate1.result_valid is Check.PASS:
+        return _recovered(gate2)
+    besides = f"; besides, {early.reason}" if early else ""
+    found = f"; challengers: {gate2.reason}" if gate2 is not None and not recovered else ""
+    reason = f"a retrospective audit certifies nothing, and no witness refutes the claim{besides}{found}"
+    return _inconclusive(AUDIT, "V17", reason)
 
 
 def _gate1_verdict(gate1: Gate1Result) -> Verdict | None:  # noqa: PLR0911  (one return for each rule)
@@ -178,6 +207,14 @@ def recovery_class(result: RecoveryResult | None, min_independent: int, rho: flo
     if result.independent < min_independent:
         return AUDIT
     return STATISTICAL if result.bound is not None and result.bound > rho else AUDIT
+
+
+def _flawed() -> Verdict:
+    return _inconclusive(AUDIT, "V10", "the verifier is known to be wrong here")
+
+
+def _recovered(gate2: RecoveryResult) -> Verdict:
+    return _refuted("V11", f"a challenger recovered the outcome: {gate2.reason}")
 
 
 def _inconclusive(kind: InconclusiveClass, rule: str, reason: str) -> Verdict:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
 from dcpflow.records import canonical, files
@@ -108,18 +108,23 @@ class EpisodeRecord:
             EvidenceError: it is not such a record.
         """
         value = canonical.decode(data, where)
-        if canonical.encode(value) != data:
+        if not canonical.is_encoded(value, data):
             raise EvidenceError(f"{where}: not in canonical form")
-        expected = {field.name: field.type for field in fields(cls)}
         if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA:
             raise EvidenceError(f"{where}: not an episode record (expected schema {SCHEMA})")
-        if value.keys() != expected.keys():
-            odd = sorted(value.keys() ^ expected.keys())
+        if value.keys() != _KINDS.keys():
+            odd = sorted(value.keys() ^ _KINDS.keys())
             raise EvidenceError(f"{where}: fields missing or unknown: {', '.join(odd)}")
-        for name, kind in expected.items():
-            if not _fits(value[name], str(kind)):
+        texts = set(map(type, map(value.__getitem__, _TEXTS))) == {str}
+        for name, kind in (_OTHERS if texts else _KINDS).items():
+            if not _fits(value[name], kind):
                 raise EvidenceError(f"{where}: {name} must be {kind}, not {value[name]!r:.60}")
         return cls(**value)
+
+
+_KINDS: Final = {field.name: str(field.type) for field in fields(EpisodeRecord)}
+_TEXTS: Final = tuple(name for name, kind in _KINDS.items() if kind == "str")
+_OTHERS: Final = {name: kind for name, kind in _KINDS.items() if kind != "str"}
 
 
 def _fits(value: object, kind: str) -> bool:
@@ -148,11 +153,15 @@ class EpisodeStore:
 
     def folder(self, key: EpisodeKey, attempt: int = 1) -> Path:
         """The attempt's folder."""
-        return self.root / key.stage / f"{key.slot:05d}" / key.arm / str(attempt)
+        return self.root / self._place(key, attempt)
 
     def record_path(self, key: EpisodeKey, attempt: int = 1) -> Path:
         """The attempt's record; there only once it is committed."""
-        return self.folder(key, attempt) / "record.json"
+        return self.root / f"{self._place(key, attempt)}/record.json"
+
+    def _place(self, key: EpisodeKey, attempt: int) -> str:
+        # joined at once, since paths are slow to join and there are thousands
+        return f"{key.stage}/{key.slot:05d}/{key.arm}/{attempt}"
 
     def run_again(self, key: EpisodeKey, attempt: int = 1) -> str:
         """The command that runs one episode again, for an error that names it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from dcpflow.errors import EvidenceError
+from dcpflow.errors import EvidenceError, UsageError
 
 TRIED: Final = bytes(65_536)
 """What a folder has to have room for, to be called writable."""
@@ -56,14 +58,41 @@ def read(path: Path, what: str, remedy: str = "") -> bytes:
         remedy: the command that brings it back.
 
     Raises:
-        EvidenceError: the file cannot be read.
+        EvidenceError: the file cannot be read, or is a pipe or device.
     """
     try:
+        # of a path in memory nothing else is asked; a pipe would be waited for
+        if isinstance(path, Path) and not path.is_file() and path.exists():
+            raise EvidenceError(f"{what} is no regular file: {path}", remedy)
         return path.read_bytes()
     except FileNotFoundError:
         raise EvidenceError(f"{what} is missing: {path}", remedy) from None
     except OSError as error:
         raise EvidenceError(f"{what} cannot be read: {path}: {error.strerror}", remedy) from None
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Around what writes to a place that the user has named.
+
+    Raises:
+        UsageError: there can be no such file or folder.
+    """
+    try:
+        yield
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "Give another place") from None
+
+
+def require_folder(path: Path) -> None:
+    """See that a folder is there or could be made, before anything else is.
+
+    Raises:
+        UsageError: it, or one above it, is a file.
+    """
+    there = next(one for one in (path, *path.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise UsageError(f"{path} cannot be made: {there} is no folder", "Give another path")
 
 
 def private_folder(path: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, files, plan, stagefile
+from dcpflow.records import canonical, files, plan, registration, stagefile
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
 
@@ -59,14 +59,24 @@ def entries(layout: Layout) -> list[Entry]:
     """All entries, oldest first, with every digest and link recomputed.
 
     Raises:
-        EvidenceError: an entry is missing, altered, or does not follow the one before it.
+        EvidenceError: an entry is missing, altered, does not follow the one before it, or names another registration
+            than its parts give.
     """
     found: list[Entry] = []
     for path in sorted(layout.history.glob("*/entry.json")):
         body, digest = stagefile.read(
             path, SCHEMA, "the history entry", "The history is append-only: restore it from a backup"
         )
-        entry = Entry(**body, digest=digest)
+        try:
+            entry = Entry(**body, digest=digest)
+            altered = registration.registration_digest(entry.parts) != entry.registration
+        except (LookupError, TypeError, ValueError, AttributeError):
+            altered = True
+        if altered:
+            raise EvidenceError(
+                f"the history was altered: {path} does not hold the registration that it names",
+                "The history is append-only: restore it from a backup",
+            )
         follows = entry.previous == found[-1].digest if found else not (entry.previous or entry.opened or entry.changes)
         if entry.sequence != len(found) + 1 or not follows:
             raise EvidenceError(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+SCORES_FOR: Final = "The auditor scores what is committed here, and decides: dcpflow score-for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class Layout:
     def history(self) -> Path:
         """The append-only history of registrations."""
         return self.root / "history"
+
+    @property
+    def registry(self) -> Path:
+        """What this folder is called in a registry, and what was not noted there yet: beside all that is hashed."""
+        return self.root / "registry"
 
     @property
     def public(self) -> Path:
@@ -87,6 +95,17 @@ class Layout:
     def decision(self) -> Path:
         """The decision."""
         return self.root / "decision.json"
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether an auditor holds what is sealed, and has not decided: what is registered has nothing sealed."""
+        begun = (self.registration / "registration.json").exists()
+        return begun and not (self.decision.exists() or self.hidden.parent.exists())
+
+    @property
+    def to_decide(self) -> str:
+        """Who makes a decision that is not there, and how."""
+        return SCORES_FOR if self.is_offered else "To make it: make audit, or snakemake --cores all"
 
     @property
     def report(self) -> Path:

@@ -23,7 +23,7 @@ class ObjectStore:
         if not canonical.is_digest(digest):
             raise EvidenceError(f"{digest!r} is not a digest (expected sha256: and 64 hex digits)")
         name = digest.removeprefix("sha256:")
-        return self.root / name[:2] / name[2:]
+        return self.root / f"{name[:2]}/{name[2:]}"
 
     def put(self, data: bytes) -> str:
         """Store the bytes and return their digest; what an altered file holds in their place is put right."""

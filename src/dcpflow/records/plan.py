@@ -27,6 +27,8 @@ class Stage:
         canary: whether the agent is given a random file to quote, and has to quote a page of the Web packet too.
         replaces: the stage whose infrastructure-invalid pairs this stage replaces, else empty.
         count: key of the registered design that says how many slots there are; one slot where empty.
+        policy: the further neutral policy that its second arm has; empty for all but such pairs. How many slots it has
+            the registered design says by policy.
         live_web: whether its fetches reach the Web; all others are answered from what these have seen.
     """
 
@@ -36,7 +38,17 @@ class Stage:
     canary: bool = False
     replaces: str = ""
     count: str = ""
+    policy: str = ""
     live_web: bool = False
+
+    @property
+    def single(self) -> bool:
+        """Whether it has one slot, whatever is registered."""
+        return not (self.count or self.policy)
+
+
+def _of_policy(policy: str) -> Stage:
+    return Stage(("truthful", policy), branch=True, policy=policy)
 
 
 STAGES: Mapping[str, Stage] = {
@@ -53,7 +65,15 @@ STAGES: Mapping[str, Stage] = {
         count="null_pair_replacements",
     ),
     "misled_nulls": Stage(("misleading",), own_instance=True, count="misled_null_episodes"),
+    "pairs_reference_null": _of_policy("reference_null"),
+    "pairs_lagged_sham": _of_policy("lagged_sham"),
 }
+
+POLICIES: Mapping[str, str] = {kind.policy: stage for stage, kind in STAGES.items() if kind.policy}
+"""The stage of the pairs of each neutral policy beside the one that decides. A name of its own gives them draws of
+their own, under the audit's contract."""
+PAIRED = ("pairs", "pair_replacements", *POLICIES.values())
+"""Stages of feedback pairs. Whatever reads the audit's own evidence finds none of a further policy there."""
 
 PHASES: Mapping[str, tuple[str, ...]] = {
     "target": ("target",),
@@ -63,7 +83,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 }
 """The stages that are scored together, once all of their episodes are committed."""
 
-CHALLENGERS, PAIRS = "challengers", "pairs"
+TARGET, CHALLENGERS, PAIRS = "target", "challengers", "pairs"
 LOOKS = {CHALLENGERS: "gate2_looks", PAIRS: "pair_looks"}
 """Stages that may be looked at more than once, with the key of the registered design that says when."""
 
@@ -83,7 +103,7 @@ class Phase:
     @property
     def of_gate3(self) -> bool:
         """Whether its stages belong to the feedback experiment."""
-        return set(self.stages) <= set(PHASES[PAIRS])
+        return bool(self.stages) and set(self.stages) <= {*PHASES[PAIRS], *POLICIES.values()}
 
     def holds(self, key: EpisodeKey) -> bool:
         """Whether an episode is scored in it."""
@@ -117,10 +137,15 @@ def of_look(phase: str) -> tuple[str, int] | None:
     return (stage, int(look)) if look else None
 
 
-def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
+def phases(design: Mapping[str, Any], *, retrospective: bool = False) -> dict[str, Phase]:
     """The phases of an audit in order: those of :data:`PHASES`, and for each of several looks one of its own.
 
     What is scored together with pairs, which are looked at more than once, is a phase of its own then: ``null_pairs``.
+    So are the pairs of each further neutral policy, by the name of their stage.
+
+    Args:
+        design: the registered design.
+        retrospective: whether the claimed artifact is there already: no episode is scored in the phase ``target`` then.
     """
     found: dict[str, Phase] = {}
     for name, stages in PHASES.items():
@@ -130,8 +155,14 @@ def phases(design: Mapping[str, Any]) -> dict[str, Phase]:
             if others := tuple(stage for stage in stages if stage != name):
                 found["null_pairs"] = Phase(others)
         else:
-            found[name] = Phase(stages)
-    return found
+            found[name] = Phase(() if retrospective and name == TARGET else stages)
+    return found | {stage: Phase((stage,)) for stage in policies(design).values()}
+
+
+def policies(design: Mapping[str, Any]) -> dict[str, str]:
+    """The registered neutral policies beside the one that decides, with the stage of their pairs."""
+    registered = design.get("neutral_policy_pairs", {})
+    return {policy: stage for policy, stage in POLICIES.items() if policy in registered}
 
 
 def place(stage: str, stratum: str) -> str:
@@ -157,8 +188,10 @@ def look_place(stage: str, design: Mapping[str, Any], look: int) -> str:
 
 def slots(stage: str, design: Mapping[str, Any]) -> int:
     """How many slots of this stage are registered."""
-    key = STAGES[stage].count
-    return int(design[key]) if key else 1
+    kind = STAGES[stage]
+    if kind.policy:
+        return int(design.get("neutral_policy_pairs", {}).get(kind.policy, 0))
+    return int(design[kind.count]) if kind.count else 1
 
 
 def keys(stage: str, slot: int) -> list[EpisodeKey]:

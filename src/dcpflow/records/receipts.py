@@ -126,15 +126,16 @@ def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:
         EvidenceError: the record is missing, was altered, or stands for another episode.
     """
     place = store.record_path(receipt.key, receipt.attempt)
-    remedy = f"To restore it: rm -rf '{place.parent}' '{path}' and run snakemake again"
+
+    def refused(problem: str) -> EvidenceError:
+        return EvidenceError(problem, f"To restore it: rm -rf '{place.parent}' '{path}' and run snakemake again")
+
     data = store.committed(receipt.key, receipt.attempt)
     if data is None:
-        raise EvidenceError(f"the record of {receipt.key} is missing: {place}", remedy)
+        raise refused(f"the record of {receipt.key} is missing: {place}")
     if canonical.digest(data) != receipt.record:
-        raise EvidenceError(
-            f"the record of {receipt.key} was altered: {place} does not have the digest in {path}", remedy
-        )
+        raise refused(f"the record of {receipt.key} was altered: {place} does not have the digest in {path}")
     record = EpisodeRecord.from_bytes(data, str(place))
     if record.key != receipt.key or record.attempt != receipt.attempt:
-        raise EvidenceError(f"{place} holds the record of another episode ({record.key})", remedy)
+        raise refused(f"{place} holds the record of another episode ({record.key})")
     return record

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
+from dcpflow.protocol.registration import PROSPECTIVE
 from dcpflow.records import canonical, files, stagefile
 
 CONTRACT_SCHEMA = "dcpflow.contract/1"
@@ -25,7 +26,8 @@ class Registered:
         contract: C.
         parts: content of each part. ``config`` is what the configuration said; beside it stand the digests
             that bind what the configuration only names (sources, public material, commitments). Beside the design
-            stand the strata, if there are any: of each its ``config``, its agent's ``sources`` and its ``contract``.
+            stand the strata, if there are any: of each its ``config``, its agent's ``sources`` and its ``contract``;
+            beside the claim of a retrospective audit the digest of its ``artifact``.
     """
 
     digest: str
@@ -42,6 +44,28 @@ class Registered:
         """What was registered of each stratum beside the challengers that decide, by name."""
         strata: dict[str, dict[str, Any]] = self.parts.get("design", {}).get("strata", {})
         return strata
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The sealed units, in the order in which every artifact's scores are listed."""
+        return tuple(self.parts["task"]["seal"]["units"])
+
+    @property
+    def artifact(self) -> str:
+        """Digest of the existing artifact that a retrospective audit is about; empty where a target run makes it.
+
+        The mode decides: a digest beside the claim of a prospective audit stands for nothing.
+        """
+        if self.config("claim").get("mode", PROSPECTIVE) == PROSPECTIVE:
+            return ""
+        digest: str = self.parts["claim"]["artifact"]
+        return digest
+
+    @property
+    def presentation(self) -> str:
+        """Hex seed of the presentation that this artifact is written in."""
+        seed: str = self.config("claim")["retrospective"]["presentation"]
+        return seed
 
     @property
     def web(self) -> dict[str, Any] | None:
@@ -153,8 +177,9 @@ def of_stratum(registered: Registered, name: str) -> Registered:
     """
     stratum = registered.strata[name]
     own = {"stratum": name, "challengers": stratum["config"]["challengers"]}
-    # the looks are at the challengers that decide; a stratum is looked at once
-    design = {key: value for key, value in registered.config("design").items() if key != "gate2_looks"} | own
+    # the looks are at the challengers that decide, and a stratum is looked at once; it has no pairs
+    left_out = ("gate2_looks", "neutral_policies", "neutral_policy_pairs")
+    design = {key: value for key, value in registered.config("design").items() if key not in left_out} | own
     parts = {**_in_place(registered.parts, stratum), "design": {"config": design}}
     digest = contract_digest(parts)
     if digest != stratum["contract"]:

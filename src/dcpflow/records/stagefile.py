@@ -28,10 +28,20 @@ def digest(schema: str, body: dict[str, Any]) -> str:
     return canonical.digest_of({"schema": schema, "body": body})
 
 
-def _digest(schema: str, body: dict[str, Any]) -> str:
-    """Of a body that was read; empty, which no file carries, where it has no canonical form."""
+def _digest(data: bytes, value: dict[str, Any]) -> str:
+    """The digest of a file that was read; empty, which no file carries, where its body has no canonical form.
+
+    In the file the digest stands between body and schema. Left out of the bytes, it leaves those that it is of: nothing
+    has to be written again. Of a file in any other form than the one that is written here, the body is.
+    """
+    schema, end = value["schema"], canonical.encode(value["schema"]) + b"}"
+    tail = b',"digest":' + canonical.encode(value["digest"]) + b',"schema":' + end
+    if data.startswith(b'{"body":{') and data.endswith(tail + b"\n"):
+        found = canonical.digest(data[: -len(tail) - 1] + b',"schema":' + end)
+        if found == value["digest"]:
+            return found
     try:
-        return digest(schema, body)
+        return digest(schema, value["body"])
     except ValueError:
         return ""
 
@@ -52,10 +62,11 @@ def read(
         EvidenceError: it is missing, was altered, is something else, or belongs to another contract.
     """
     remedy = remedy or f"To make it again: rm -f '{path}' and run snakemake again"
-    value = canonical.decode(files.read(path, what, remedy), str(path))
+    data = files.read(path, what, remedy)
+    value = canonical.decode(data, str(path))
     if not isinstance(value, dict) or value.keys() != {"schema", "digest", "body"} or value["schema"] != schema:
         raise EvidenceError(f"{what} is not a {schema} file: {path}", remedy)
-    if not isinstance(value["body"], dict) or _digest(schema, value["body"]) != value["digest"]:
+    if not isinstance(value["body"], dict) or _digest(data, value) != value["digest"]:
         raise EvidenceError(f"{what} was altered: {path} does not have the digest that it carries", remedy)
     body: dict[str, Any] = value["body"]
     if contract is not None and body["contract"] != contract:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,16 +75,13 @@ class Material:
         Each with ``score``, the mean over its sealed units (None unless it is valid), ``validity`` and ``artifact``.
         """
         counted = {row["record"] for row in self.tables["episodes"] if row["outcome"] == "artifact"}
-        candidates: dict[tuple[str, int], list[Row]] = {}
-        for row in self.tables["scores"]:
-            if row["role"] == "candidate" and row["record"] in counted:
-                candidates.setdefault((row["record"], row["number"]), []).append(row)
         found: dict[str, Row] = {}
-        for (record, _), units in candidates.items():
-            new = {**units[0], "score": _mean(row["score"] for row in units)}
-            old = found.get(record)
+        for new in self.tables["scores"]:
+            if new["role"] != "candidate" or new["record"] not in counted:
+                continue
+            old = found.get(new["record"])
             if old is None or old["score"] is None or (new["score"] is not None and new["score"] > old["score"]):
-                found[record] = new
+                found[new["record"]] = new
         return found
 
 
@@ -97,7 +93,7 @@ def read(layout: Layout) -> Material:
     Raises:
         EvidenceError: something is missing, or is not what the decision rests on.
     """
-    remedy = "To make it: make audit"
+    remedy = layout.to_decide
     data = files.read(layout.decision, "the decision", remedy)
     decision = canonical.decode(data, str(layout.decision))
     if not isinstance(decision, dict) or decision.get("schema") != SCHEMA:
@@ -137,8 +133,3 @@ def experiments(lines: Sequence[Mapping[str, str]]) -> Iterator[Experiment]:
             yield Experiment(
                 canonical.digest(candidate.encode("utf-8", "surrogatepass")), result if isinstance(result, dict) else {}
             )
-
-
-def _mean(scores: Iterable[float | None]) -> float | None:
-    known = [score for score in scores if score is not None]
-    return math.fsum(known) / len(known) if known else None

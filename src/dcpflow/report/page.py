@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dcpflow.evidence import policies
 from dcpflow.records import canonical, plan
 from dcpflow.records.packet import Packet
 from dcpflow.report import costs, figures, ledger, markup, wording
@@ -24,6 +25,7 @@ STAGES: Final = {
     "null_pairs": "null pairs",
     "null_pair_replacements": "replacements of null pairs",
     "misled_nulls": "misled null episodes",
+    **{stage: f"pairs of {policy}, informative" for policy, stage in plan.POLICIES.items()},
 }
 
 
@@ -50,6 +52,7 @@ def _content(material: Material) -> dict[str, Any]:
         "statuses": [(name, decision[key]) for name, key in (("Core", "core"), ("Evidence", "evidence"))],
         "headline": wording.SCOPE,
         "beside": wording.beside(decision),
+        "retrospective": wording.retrospective(decision),
         "exercise": wording.exercise(decision),
         "exercise_headline": wording.EXERCISE,
         "claim": wording.claim(material),
@@ -64,8 +67,10 @@ def _content(material: Material) -> dict[str, Any]:
         "controls": wording.controls(material),
         "controls_figure": _controls(material),
         "control_rows": list(material.tables["controls"])[:MAX_ROWS],
+        "policies": wording.policies(material),
         "feedback": _feedback(decision["gate3"]) if decision["gate3"] else None,
         "target": _target(material, best),
+        "elsewhere": wording.elsewhere(decision),
         "web": _web(material, decision.get("web")),
         **_amendments(decision["registration"]["amendments"]),
         "ledger": ledger.lines(material),
@@ -242,6 +247,11 @@ def _digests(material: Material) -> list[tuple[str, str]]:
             (f"{what} of the stratum {name}", digest)
             for name, block in decision.get("strata", {}).items()
             for what, digest in (("contract", block["contract"]), *block["rests_on"].items())
+        ),
+        *(
+            (f"{what} of the neutral policy {name}", digest)
+            for name, block in policies.blocks(decision).items()
+            for what, digest in block["rests_on"].items()
         ),
         *((f"table {name}", digest) for name, digest in rests_on.get("tables", {}).items()),
     ]

@@ -7,7 +7,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from dcpflow.records import canonical, files
+from dcpflow.errors import plain as plain  # noqa: PLC0414 - part of this module, for those that print
+from dcpflow.evidence.checks import BOUNDARIES
+from dcpflow.records import canonical, files, snapshot
+from dcpflow.records.layout import Layout
 
 MARKS = {"pass": "+", "fail": "!", "not_assessed": "?"}
 
@@ -18,7 +21,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         EvidenceError: it is missing, or no JSON.
     """
-    data = files.read(path, "the decision", "To make it: make audit, or snakemake --cores all")
+    data = files.read(path, "the decision", Layout(path.parent).to_decide)
     decision: dict[str, Any] = canonical.decode(data, str(path))
     return decision
 
@@ -30,24 +33,38 @@ def report_of(path: Path) -> Path | None:
     return page if page.exists() and known in page.read_bytes() else None
 
 
+def registry_of(path: Path) -> str:
+    """What the registry knew when the audit of a decision was started; empty where none was asked.
+
+    It is no part of the decision, which is the same wherever and however often the audit is run.
+    """
+    said = snapshot.read(path.parent / "registration")
+    if said is None:
+        return ""
+    kept = "signed" if said.key else "signed by nobody"
+    slots = f"; of other slots: {', '.join(said.earlier[:3])}" if said.earlier else ""
+    late = f"; told after {said.episodes} episodes" if said.episodes else ""
+    starts = "1 earlier start" if said.starts == 1 else f"{said.starts} earlier starts"
+    return plain(f"{said.origin} ({kept}) knew {starts} of the claim or its family{slots}{late}")
+
+
 def render(decision: Mapping[str, Any]) -> str:
     """The decision for a person: statuses first, then the numbers that they rest on, then the checks."""
     lines = [_headline(decision, "core", "Core    "), _headline(decision, "evidence", "Evidence")]
     lines += [f"beside    {text[:1].upper()}{text[1:]}" for text in decision.get("headline", ())]
+    # among the first lines: what the statuses are worth depends on who has audited
+    lines += [_roles(decision)]
     lines += [""]
     lines += [f"claim     {decision['claim']['id']}: {decision['claim']['statement']}"]
-    lines += [_scope(decision), _roles(decision), *_web(decision.get("web")), ""]
+    lines += [_scope(decision), *_web(decision.get("web"))]
+    lines += [*_retrospective(decision.get("retrospective")), ""]
     lines += [_gate1(decision["gate1"]), *_gate2(decision["gate2"], decision["controls"])]
     lines += _gate3(decision["gate3"]) if decision["gate3"] else ["Gate 3    not registered (grade core)"]
+    lines += _policies(decision.get("neutral_policies"))
     lines += [line for name, block in decision.get("strata", {}).items() for line in _stratum(name, block)]
     lines += ["", *_checks(decision["checks"]), *_warnings(decision["warnings"]), *_amendments(decision)]
     lines += ["", "not claimed: " + "; ".join(decision["not_claimed"])]
     return "\n".join(plain(line) for line in lines)
-
-
-def plain(text: str) -> str:
-    """Text that cannot steer a terminal: agents and configurations may hold escape characters."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _headline(decision: Mapping[str, Any], key: str, name: str) -> str:
@@ -77,7 +94,10 @@ def _roles(decision: Mapping[str, Any]) -> str:
         )
     roles = decision["roles"]
     who = "self-audited by " + roles["claimant"] if roles["self_audited"] else f"audited by {roles['auditor']}"
-    return f"audit     {who}; target runs started: {decision['target_runs_started']}; no certificate was issued"
+    runs = f"target runs started: {decision['target_runs_started']}"
+    if "retrospective" in decision:
+        runs = "no target run, RETROSPECTIVE"
+    return f"audit     {who}; {runs}; no certificate was issued"
 
 
 def _web(web: Mapping[str, Any] | None) -> list[str]:
@@ -88,6 +108,17 @@ def _web(web: Mapping[str, Any] | None) -> list[str]:
     return [f"Web       {told}, by the target run alone; everybody else was given what it saw"] + (
         [f"          on loopback, not public: {web['on_loopback']}"] if web["on_loopback"] else []
     )
+
+
+def _retrospective(found: Mapping[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"published {found['published']}",
+        f"boundary  {BOUNDARIES[found['mode']]}, by the auditor's word: {found['boundary']}",
+        f"          known before, and given: background {found['known']['background']}, "
+        f"public files: {', '.join(found['known']['public']) or 'none'}",
+    ]
 
 
 def _gate1(gate: Mapping[str, Any]) -> str:
@@ -160,6 +191,34 @@ def _gate3(gate: Mapping[str, Any]) -> list[str]:
         f"          null study {null['pairs']} pairs, {number(null['mean'])} in {interval(null)} "
         f"(band {gate['delta_sham']:g})",
     ]
+
+
+def _policies(found: Mapping[str, Any] | None) -> list[str]:
+    """Further neutral policies, which decide nothing, and how far all of them are apart."""
+    if not found:
+        return []
+    lines = [line for name, block in found["further"].items() for line in _policy(name, block)]
+    apart = found["spread"]
+    return [
+        *lines,
+        f"Spread    of {', '.join(apart['policies']) or 'no policy'}: effect {number(apart['effect'])}, "
+        f"neutral rate {number(apart['neutral_rate'])}"
+        + (f"; left out, not complete: {', '.join(apart['left_out'])}" if apart["left_out"] else ""),
+    ]
+
+
+def _policy(name: str, block: Mapping[str, Any]) -> list[str]:
+    pairs, effect = block["pairs"], block["effect"]
+    mark = ", EXPLORATORY" if block["exploratory"] else ""
+    lines = [
+        f"Policy    {name} ({block['label']}{mark}, {block['calibration']}): truthful {block['truthful_hits']}, "
+        f"neutral {block['neutral_hits']} of {pairs['analysed']} analysed pairs ({pairs['started']} of "
+        f"{pairs['registered']} started, {pairs['lost']} lost, {pairs['unresolved']} unresolved)",
+        f"          effect {number(effect['mean'])} in {interval(effect)}, no null band taken off; neutral recovery "
+        f"probability at most {number(block['neutral_upper_bound'])}"
+        + (f"; recovered by {', '.join(block['witnesses'][:3])}" if block["witnesses"] else ""),
+    ]
+    return lines if block["complete"] else [*lines, f"          not complete: {block['reason']}"]
 
 
 def _stratum(name: str, block: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dcpflow.evidence.checks import BOUNDARIES
 from dcpflow.records import canonical
 from dcpflow.report.material import Material
 from dcpflow.report.screen import interval, looked, number, plain
@@ -90,10 +91,11 @@ def scope(material: Material) -> str:
     information = f"the task {bounded(found['information'])}"
     if web:
         information += f" and {counting(len(web['fetched']), 'recorded address', 'recorded addresses')} of the Web"
+    about = "It was tried with" if "retrospective" in material.decision else "It is a claim about"
     return (
-        f"It is a claim about {bounded(found['agent'])} (model {bounded(found['model'])}) with "
+        f"{about} {bounded(found['agent'])} (model {bounded(found['model'])}) with "
         f"{counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} a run, "
-        f"given {information}, and about nothing else."
+        f"given {information}, and {about.rsplit(' ', 1)[1]} nothing else."
     )
 
 
@@ -103,8 +105,26 @@ def outcome(decision: Mapping[str, Any]) -> list[str]:
 
 
 def beside(decision: Mapping[str, Any]) -> list[str]:
-    """What has to be read beside the statuses: strata that recovered the outcome or might have, or that are gone."""
+    """What has to be read beside the statuses: strata and neutral policies with which the outcome was recovered or may
+    have been, or that are gone."""
     return [f"{bounded(text[:1].upper() + text[1:], LONG)}." for text in decision.get("headline", ())]
+
+
+def retrospective(decision: Mapping[str, Any]) -> list[str]:
+    """What a retrospective audit looks back at, which information boundary was rebuilt, and how; empty for others."""
+    found = decision.get("retrospective")
+    if not found:
+        return []
+    known, boundary = found["known"], BOUNDARIES[found["mode"]]
+    public = bounded(", ".join(known["public"]), LONG) or "none"
+    return [
+        "The claimed artifact was there before this audit, which has no target run. Challengers try to recover its "
+        "outcome: one that does refutes the claim, and nothing certifies it.",
+        f"Published: {bounded(found['published'], LONG)}",
+        f"What could be known was {boundary}, by the auditor's word: {bounded(found['boundary'], LONG)}",
+        f"Known before, and given to all: background K {known['background']}, the first observations E0, and the "
+        f"public files: {public}.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +138,92 @@ class StratumLines:
 
     name: str
     lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLine:
+    """A neutral policy as one row of a table.
+
+    Attributes:
+        name: its name.
+        role: what it is good for, and whether anything calibrates it.
+        pairs: analysed, of those registered.
+        truthful: truthful branches that reach the recovery line.
+        neutral: neutral branches that do.
+        effect: mean difference.
+        within: its interval.
+        note: what is missing; empty where nothing is.
+    """
+
+    name: str
+    role: str
+    pairs: str
+    truthful: int
+    neutral: int
+    effect: float | None
+    within: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The neutral policies beside each other.
+
+    Attributes:
+        lines: the one that decides, and the others.
+        spread: how far they are apart, in a sentence.
+    """
+
+    lines: Sequence[PolicyLine]
+    spread: str
+
+
+def policies(material: Material) -> Policies | None:
+    """The neutral policies, if there is another one beside the one that decides."""
+    found = material.decision.get("neutral_policies")
+    if not found:
+        return None
+    gate, first = material.decision["gate3"], found["deciding"]
+    lines = [
+        PolicyLine(
+            first["name"],
+            "decides; the null study is about this channel",
+            f"{gate['pairs']['analysed']} of {gate['pairs']['registered']}",
+            gate["truthful_hits"],
+            gate["neutral_hits"],
+            first["effect"]["mean"],
+            interval(first["effect"]),
+            "" if first["complete"] else "not complete",
+        ),
+        *(_policy(name, block) for name, block in found["further"].items()),
+    ]
+    return Policies(lines, spread(found["spread"]))
+
+
+def _policy(name: str, block: Mapping[str, Any]) -> PolicyLine:
+    mark = ", exploratory" if block["exploratory"] else ""
+    return PolicyLine(
+        name,
+        f"{block['label']}{mark}; {block['calibration']}",
+        f"{block['pairs']['analysed']} of {block['pairs']['registered']}",
+        block["truthful_hits"],
+        block["neutral_hits"],
+        block["effect"]["mean"],
+        interval(block["effect"]),
+        "" if block["complete"] else f"not complete: {bounded(block['reason'], LONG)}",
+    )
+
+
+def spread(found: Mapping[str, Any]) -> str:
+    """How far the policies are apart."""
+    if found["effect"] is None:
+        return "There are no two policies with complete pairs to compare."
+    out = f" Left out, since not complete: {', '.join(found['left_out'])}." if found["left_out"] else ""
+    return (
+        f"Between the largest and the smallest lie {number(float(found['effect']))} in the effect and "
+        f"{number(float(found['neutral_rate']))} in the share of neutral branches that recover, of "
+        f"{', '.join(found['policies'])}.{out}"
+    )
 
 
 def strata(material: Material) -> list[StratumLines]:
@@ -181,7 +287,7 @@ def _exploratory(verdict: Mapping[str, Any]) -> str:
 def _why(verdict: Mapping[str, Any]) -> str:
     """The reason, and of an inconclusive status its class."""
     reason = bounded(verdict["reason"], LONG)
-    if verdict["status"] != "inconclusive":
+    if verdict["status"] != "inconclusive" or verdict["rule"] == "V17":
         return f"{reason[:1].upper()}{reason[1:]}."
     return f"Nothing is shown either way: {CLASSES[verdict['class']]}. The reason: {reason}."
 
@@ -197,7 +303,7 @@ def _gate1(material: Material) -> Answer:
     gain = gate["gain"]
     if gain["lower"] is None or rule in _BLOCKED or rule in {"V3", "V5", "V7", "V9"}:
         answer, stands = OPEN, None
-    elif rule in {"V4", "V6", "V8"}:
+    elif rule in {"V4", "V6", "V8"} or _falls_short(decision):
         answer, stands = NO, False
     else:
         answer, stands = YES, True
@@ -209,6 +315,14 @@ def _gate1(material: Material) -> Answer:
     ]
     question = "Is the outcome real, and better than the baseline?"
     return Answer("Gate 1", question, answer, stands, [*lines, *_stands_in_the_way(answer, decision)])
+
+
+def _falls_short(decision: Mapping[str, Any]) -> bool:
+    """Whether Gate 1 says no, which a retrospective audit sets aside: too small a gain, or the baseline does it."""
+    gate, line = decision["gate1"], decision["gate2"]["recovery_line"]
+    if "retrospective" not in decision:
+        return False
+    return line is None or gate["gain"]["upper"] < gate["delta_min"] or gate["baseline"] >= line
 
 
 _BLOCKED: Final = frozenset({"V1", "V2", "V10"})
@@ -304,7 +418,8 @@ def not_shown(decision: Mapping[str, Any]) -> list[str]:
         "inconclusive": "that the claim is true, or that it is false: the audit is open",
     }[core]
     second = {
-        "certified": "that feedback was necessary in every way: only this neutral channel was compared",
+        "certified": "that feedback was necessary in every way: only this neutral channel was compared"
+        + (", further ones without a calibration of their own" if decision.get("neutral_policies") else ""),
         "refuted": "that feedback never helps: refuted is the registered margin for this agent and channel",
     }.get(evidence, "that feedback made the difference: Evidence is " + status(decision["evidence"]))
     return [first, second, *(bounded(text, LONG) for text in decision["not_claimed"])]
@@ -350,9 +465,12 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
     )
     runs = f"The agent was {bounded(found['agent'])} with the model {bounded(found['model'])}"
     if budget["experiments"] is not None:
+        alike = (
+            "challengers and controls" if "retrospective" in decision else "target, challengers, controls and branches"
+        )
         runs += (
             f", {counting(budget['experiments'], 'experiment')} and {counting(budget['candidates'], 'candidate')} an "
-            f"episode, isolation {bounded(found['isolation'])}, the same for target, challengers, controls and branches"
+            f"episode, isolation {bounded(found['isolation'])}, the same for {alike}"
         )
     yield runs
     if material.hello:
@@ -363,8 +481,15 @@ def _methods(material: Material, decision: Mapping[str, Any]) -> Iterator[str]:
         )
     yield f"Contract {registration['contract']}, registration {registration['digest']}"
     yield f"Amendments: {'not recorded' if 'imported' in decision else len(registration['amendments']) or 'none'}"
-    started = decision["target_runs_started"]
-    yield f"Target runs started: {'not recorded' if started is None else started}"
+    if found := decision.get("retrospective"):
+        yield (
+            f"The audit is retrospective: no target was run, the artifact {found['artifact']} was there before; "
+            f"background K {found['known']['background']}; what could be known was {BOUNDARIES[found['mode']]}, by the "
+            "auditor's word"
+        )
+    else:
+        started = decision["target_runs_started"]
+        yield f"Target runs started: {'not recorded' if started is None else started}"
     yield (
         f"Gate 1: sealed score {number(gate1['x'])} against {number(gate1['baseline'])} of the baseline over "
         f"{counting(gate1['units'], 'unit')}, gain in {interval(gate1['gain'])}{_gain_confidence(material)}, "
@@ -425,3 +550,10 @@ def _witnesses(material: Material) -> str:
     names = material.decision["gate2"]["witnesses"]
     shown = [f"{bounded(name)} ({number(scores.get(name))})" for name in names[:MAX_NAMES]]
     return ", ".join(shown) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+
+
+def elsewhere(decision: Mapping[str, Any]) -> str:
+    """What is known of target runs in other results folders: what a signed registry told, or nothing."""
+    found = next((check for check in decision["checks"] if check["name"] == "all_target_runs_shown"), None)
+    told = found["reason"].partition("; ")[2] if found and found["result"] == "pass" else ""
+    return told or "runs elsewhere are not visible"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.evidence import tables
+from dcpflow.records import plan
 from dcpflow.records.calls import Call, Prices
 from dcpflow.report import costs
 from dcpflow.report.costs import Costs
@@ -16,6 +17,8 @@ GATES = {"target": "target", "challengers": "gate 2", "controls": "controls"}
 """What a stage is spent on; all others on Gate 3."""
 STRATA = "strata"
 """What the stages of strata are spent on."""
+POLICIES = "neutral policies"
+"""What the stages of further neutral policies are spent on."""
 COUNTED = ("episodes", "calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "usd")
 
 
@@ -36,11 +39,17 @@ def priced(
         rows.append(
             {
                 **{name: row[name] for name in tables.SCHEMAS["costs"] if name in row},
-                "gate": STRATA if stratum else GATES.get(stage, "gate 3"),
+                "gate": _gate(stage, stratum),
                 "usd": asked.of_call(Call(**{field.name: row[field.name] for field in fields(Call)})),
             }
         )
     return rows
+
+
+def _gate(stage: str, stratum: str) -> str:
+    if stratum:
+        return STRATA
+    return POLICIES if stage in plan.POLICIES.values() else GATES.get(stage, "gate 3")
 
 
 def write_costs(calls: Path, prices: Prices, output: Path, strata: Mapping[str, Prices] = {}) -> None:
@@ -68,7 +77,8 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 
 def summed(rows: Sequence[Mapping[str, Any]]) -> list[Costs]:
-    """By gate, and of all together: episodes, calls, failed calls, tokens and USD; of strata where there are any."""
+    """By gate, and of all together: episodes, calls, failed calls, tokens and USD; of strata and of further neutral
+    policies where there are any."""
     gates = [*dict.fromkeys((*GATES.values(), "gate 3", *(row["gate"] for row in rows)))]
     parts = [(gate, [row for row in rows if row["gate"] == gate]) for gate in gates]
     return [costs.summed(gate, part) for gate, part in (*parts, ("all", rows))]

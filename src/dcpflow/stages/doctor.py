@@ -21,12 +21,13 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import policies
 from dcpflow.episodes.channel import Channel
 from dcpflow.episodes.episode import hello, speak
+from dcpflow.episodes.experiments import connected
 from dcpflow.episodes.runner import Ending
 from dcpflow.episodes.sandbox import Isolation, refuse_mounted
 from dcpflow.episodes.session import Api, Session
 from dcpflow.episodes.web import Recorded
 from dcpflow.errors import DcpflowError, UsageError
-from dcpflow.records import calls, plan
+from dcpflow.records import calls, offer, plan
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.journal import Journal
@@ -136,6 +137,11 @@ def _task(audit: Workflow) -> str:
 
 
 def _nonce(audit: Workflow) -> str:
+    if audit.config.execution.offer is not None:
+        folder = Path(audit.config.execution.offer)
+        found = offer.read(folder)
+        connected(folder).close()
+        return f"an auditor's, who has offered {len(found.values)} values of it and answers experiments"
     path = Path(audit.config.execution.nonce_file)
     public = Nonce.read(path).public
     return f"{path} is public: a demonstration, not a discovery" if public else f"{path} is there, for you alone"
@@ -231,7 +237,7 @@ def _aside(audit: Workflow) -> Iterator[Path]:
 
 
 def _sandbox(audit: Workflow, folder: Path) -> tuple[Isolation, int]:
-    refuse_mounted((Path(audit.results), Path(audit.config.execution.nonce_file)))
+    refuse_mounted((Path(audit.results), Path(audit.secret)))
     return open_sandbox(audit, folder / "private")
 
 

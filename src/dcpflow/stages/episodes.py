@@ -114,8 +114,8 @@ def _sealed_before(job: Job, stage: str) -> tuple[Job, str]:
         job = replace(job, packet=packet.given(job.main))
     match stage:
         case "challengers":
-            return job, _target_record(job.main)
-        case "pairs" | "pair_replacements":
+            return job, job.registration.artifact or _target_record(job.main)
+        case _ if plan.STAGES[stage].branch:
             body, seal = recorded_checkpoint.read(job.layout, job.contract.digest)
             history: list[dict[str, Any]] = body["history"]
             return replace(job, history=tuple(history)), seal

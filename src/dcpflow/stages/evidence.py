@@ -30,7 +30,8 @@ def write_evidence(job: Job, receipts: Sequence[Path], scores: Mapping[str, Path
 def recomputed_facts(
     job: Job, seen: AuditView, replayed: Mapping[str, bool]
 ) -> tuple[dict[str, dict[str, bool]], AuditFacts]:
-    """Facts of each episode by record digest, and of the audit, from nonce, task and folders; those of strata too.
+    """Facts of each episode by record digest, and of the audit, from nonce, task and folders; those of strata and of
+    further neutral policies too.
 
     Args:
         job: the job.
@@ -38,11 +39,14 @@ def recomputed_facts(
         replayed: by record digest, whether the conversation replays.
     """
     of_episodes, of_audit = _of_contract(job, seen, replayed)
-    strata = {}
+    strata, policies = {}, {}
     for name, part in seen.strata.items():
         more, strata[name] = _of_contract(job.of(name), part, replayed)
         of_episodes |= more
-    return of_episodes, replace(of_audit, strata=strata)
+    for name, part in seen.policies.items():
+        more, policies[name] = _of_contract(job, part, replayed)
+        of_episodes |= more
+    return of_episodes, replace(of_audit, strata=strata, policies=policies)
 
 
 def _of_contract(
@@ -52,7 +56,7 @@ def _of_contract(
     for record, fact in of_episodes.items():
         fact["transcript_replays"] = replayed.get(record, False)
     seal = seen.registered.parts["task"]["seal"]
-    sealed = commitments(job.bench.task, job.draws.nonce, public.read(job.layout, seal["public"]))
+    sealed = commitments(job.bench.task, job.nonce, public.read(job.layout, seal["public"]))
     of_audit = AuditFacts(
         commitments={name: value == seal.get(name) for name, value in sealed.items()},
         scoring_order={phase: _drawn_order(job.draws, phase, seen) for phase in seen.scores},
@@ -73,7 +77,7 @@ def unlisted(store: EpisodeStore, seen: AuditView, not_reached: Collection[tuple
 
     Slots of later looks may have none: whether they had to follows from the thresholds, when it is decided. What stands
     there of an earlier registration, by whose thresholds they were started, or was only begun, is outside of the ledger
-    as long as nothing is listed there.
+    as long as nothing is listed there. Pairs of a further neutral policy stand in its own ledger alone.
 
     Args:
         store: the episodes of the contract.
@@ -84,15 +88,17 @@ def unlisted(store: EpisodeStore, seen: AuditView, not_reached: Collection[tuple
     listed = {(episode.key, episode.record.attempt) for episode in seen.episodes}
     recorded = {key for key, _ in listed}
     found = []
+    apart = set(plan.POLICIES.values())
+    kinds = apart & seen.scores.keys() or plan.STAGES.keys() - apart
     for path in sorted(store.root.glob("*/*/*/*")):
         kind, slot, arm, attempt = path.parts[-4:]
         key = EpisodeKey(kind, int(slot), arm)
-        if kind not in plan.STAGES or key.slot > plan.slots(kind, design) or (key, int(attempt)) in listed:
+        if kind not in kinds or key.slot > plan.slots(kind, design) or (key, int(attempt)) in listed:
             continue
         left_out = key not in recorded and (key.stage, key.slot) in not_reached
         if not (left_out and _of_another_run(store, seen, key, int(attempt))):
             found.append(f"{key}, attempt {attempt}")
-    phases = plan.phases(design)
+    phases = plan.phases(design, retrospective=bool(seen.registered.artifact))
     for stage in dict.fromkeys(stage for phase in seen.scores for stage in phases[phase].stages):
         if not plan.STAGES[stage].replaces:
             slots = plan.looks(design, stage)[0] if stage in plan.LOOKS else range(1, plan.slots(stage, design) + 1)

@@ -15,7 +15,7 @@ from dcpflow.episodes.probe import SPEC, passed, probe
 from dcpflow.episodes.sandbox import Isolation, open_isolation, refuse_mounted
 from dcpflow.episodes.session import Api
 from dcpflow.errors import UsageError
-from dcpflow.records import canonical, registration
+from dcpflow.records import canonical, offer, registration
 from dcpflow.records.draws import Draws, Nonce
 from dcpflow.records.episodes import EpisodeStore
 from dcpflow.records.layout import Layout
@@ -32,21 +32,23 @@ class Job:
 
     Attributes:
         results: the results folder.
-        nonce_file: the sealed nonce.
+        nonce_file: the sealed nonce; None where an auditor holds it.
         public_randomness: given after registration, or empty.
         data_file: file of the task's data set, where it reads one that is not in the download cache.
         history: prefix of the target run from which branches continue.
         packet: what the target run has seen of the Web.
         stratum: whose episodes it is about, beside the challengers that decide; empty for all others.
+        offer: the folder of what the auditor has offered instead; None where the nonce is here.
     """
 
     results: Path
-    nonce_file: Path
+    nonce_file: Path | None
     public_randomness: str
     data_file: Path | None = None
     history: tuple[dict[str, Any], ...] = ()
     packet: Packet = NO_PACKET
     stratum: str = ""
+    offer: Path | None = None
 
     def of(self, stratum: str) -> Job:
         """The same job about a stratum's episodes, which have a contract of their own."""
@@ -75,10 +77,23 @@ class Job:
         """The registration as it stands at the job's start."""
         return registration.read_registration(self.layout.registration)
 
+    @property
+    def nonce(self) -> Nonce:
+        """The sealed nonce.
+
+        Raises:
+            UsageError: it cannot be read, or an auditor holds it.
+        """
+        if self.nonce_file is None:
+            raise UsageError("the auditor holds the nonce", "What needs it is the auditor's to do: dcpflow score-for")
+        return Nonce.read(self.nonce_file)
+
     @cached_property
     def draws(self) -> Draws:
         """The audit's draws."""
-        return Draws(Nonce.read(self.nonce_file), self.contract.digest, self.public_randomness)
+        if self.offer is not None:
+            return offer.read(self.offer).draws(self.contract.digest)
+        return Draws(self.nonce, self.contract.digest, self.public_randomness)
 
     @cached_property
     def store(self) -> EpisodeStore:
@@ -112,7 +127,7 @@ class Job:
     @cached_property
     def bench(self) -> Bench:
         """The task as the episodes' channels need it."""
-        return Bench(self.layout, self.contract, self.task, self.draws)
+        return Bench(self.layout, self.contract, self.task, self.draws, self.offer)
 
     @cached_property
     def laboratory(self) -> Laboratory:
@@ -132,7 +147,8 @@ class Job:
             found.append(probe(isolation, private, limits))
             return passed(found[-1])
 
-        refuse_mounted((self.results, self.nonce_file), spec.files.values() if spec else ())
+        secret = self.offer or self.nonce_file
+        refuse_mounted((self.results, secret) if secret else (self.results,), spec.files.values() if spec else ())
         specs = (spec, SPEC) if spec else (SPEC,)
         isolation = open_isolation(self.contract.config("isolation")["backend"], specs, works)
         report = found[-1] if found else probe(isolation, private, limits)

@@ -48,7 +48,8 @@ def describe(audit: Workflow, cores: str) -> str:
     standing = sum(1 for _ in layout.store.glob("*/*/*/*/*/record.json"))
     lines = [
         f"claim      {config.claim.id}: {config.claim.statement}",
-        f"episodes   {episodes}: 1 target, {names}",
+        *_retrospective(config),
+        f"episodes   {episodes}: {'no' if config.claim.is_retrospective else 1} target, {names}",
         f"task       {config.task.name}, {len(task_sources(audit.parts['task']))} source files",
         f"agent      {config.agent.kind} {config.agent.name} ({config.agent.model_id})",
         *_web(audit.parts["information"].get("web")),
@@ -62,6 +63,12 @@ def describe(audit: Workflow, cores: str) -> str:
     if standing:
         lines.append(f"standing   {standing} episodes are on record in {layout.store} and are kept")
     return "\n".join(lines)
+
+
+def _retrospective(config: Config) -> list[str]:
+    found = config.claim.retrospective
+    told = "a challenger may refute the claim, and nothing certifies it"
+    return [f"mode       {config.claim.mode}, of {found.artifact_file}: {told}"] if found else []
 
 
 def _stratum(name: str, stratum: Workflow, private: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import decision
 from dcpflow.protocol.registration import LINEAGE_EMPTY
-from dcpflow.records import checkpoint, history, journal, plan, receipts, registration, stagefile
+from dcpflow.records import checkpoint, history, journal, offer, plan, receipts, registration, stagefile
 from dcpflow.records.calls import Prices, call_of
 from dcpflow.records.draws import Nonce
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -138,14 +138,16 @@ def registered_next(audit: Workflow, layout: Layout, rules: set[str]) -> Parts:
         layout: of its results.
         rules: those of which jobs would run.
     """
-    if "seal_task" in rules:
+    if "seal_task" in rules and audit.config.execution.offer is not None:
+        sealed = offer.read(Path(audit.config.execution.offer)).seal
+    elif "seal_task" in rules:
         task = load_task(audit.parts["task"], audit.data_file)
         nonce = Nonce.read(Path(audit.config.execution.nonce_file))
         sealed = seal.commitments(task, nonce, task.public_material())
     elif "freeze_contract" in rules:
         sealed, _ = stagefile.read(layout.seal, seal.SEAL_SCHEMA, "the task's seal")
     if {"seal_task", "freeze_contract"} & rules:
-        contract = registering.contract_parts(audit.parts, sealed)
+        contract = registering.contract_parts(audit.parts, sealed, audit.artifact)
     else:
         contract = registration.read_contract(layout.registration).parts
     if "register" in rules:

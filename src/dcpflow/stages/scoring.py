@@ -42,7 +42,11 @@ def score_phase(job: Job, phase: str, receipts: Sequence[Path], output: Path, wo
         output: the score file.
         workers: how many artifacts are scored at a time.
     """
-    records = resolved(job, receipts)
+    score_records(job, phase, resolved(job, receipts), output, workers)
+
+
+def score_records(job: Job, phase: str, records: Sequence[EpisodeRecord], output: Path, workers: int = 1) -> None:
+    """The same of given records: stage by stage in the order of the phase, slot by slot, arm by arm."""
     rows = scored(job, phase, records, _opened(job), workers)
     inputs = {f"{record.stage}/{record.slot}/{record.arm}": digest for record, digest in _digests(records)}
     scores.write(output, job.contract.digest, inputs, rows)
@@ -64,32 +68,42 @@ def scored(
         material: ``units`` and ``hidden`` of the audited instance; by default what follows from the nonce.
         workers: how many artifacts are scored at a time.
     """
+    wanted = [*_candidates(job, records), *_own_artifacts(job.task, job, records)]
+    if phase == plan.TARGET and job.contract.artifact:
+        wanted += _claimed(job.task, job)
+    order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
+    answers = score_artifacts(job, [wanted[index].artifact for index in order], material, workers)
+    position = {index: place for place, index in enumerate(order)}
+    return [
+        _row(item, answers[position[index]], position[index] + 1, job.contract.units)
+        for index, item in enumerate(wanted)
+    ]
+
+
+def score_artifacts(
+    job: Job, artifacts: Sequence[Artifact], material: Mapping[str, Any] | None = None, workers: int = 1
+) -> list[Score]:
+    """Score artifacts in the given order, whoever has committed them, each in a limited child process.
+
+    Args:
+        job: the job.
+        artifacts: the artifacts.
+        material: as for :func:`scored`.
+        workers: likewise.
+    """
     task = job.task
-    wanted = [*_candidates(job, records), *_own_artifacts(task, job, records)]
     # one scorer for all: a stratum's limits are its episodes' alone
     limits = job.main.contract.config("limits")
-    opened = material or to_score_with(task, job.draws.nonce)
+    opened = material or to_score_with(task, job.nonce)
     sealed = opened["units"]
-    hidden = {name: _hidden(task, job, name) for name in {item.artifact.instance for item in wanted}}
+    hidden = {name: _hidden(task, job, name) for name in {artifact.instance for artifact in artifacts}}
     hidden[plan.MAIN] = opened["hidden"]
     engine = task.open(public.read(job.layout, job.contract.parts["task"]["seal"]["public"]))
     engine.warm(sealed)
-    order = job.draws.order(len(wanted), f"scores {phase}", "scoring order")
-    answers = score(
-        task,
-        engine,
-        sealed,
-        hidden,
-        [wanted[index].artifact for index in order],
-        limits["experiment_seconds"],
-        limits["memory_mb"],
-        workers,
-    )
-    position = {index: place for place, index in enumerate(order)}
-    return [_row(item, answers[position[index]], position[index] + 1) for index, item in enumerate(wanted)]
+    return score(task, engine, sealed, hidden, artifacts, limits["experiment_seconds"], limits["memory_mb"], workers)
 
 
-def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
+def _row(item: _Wanted, answer: Score, position: int, units: Sequence[str]) -> ScoreRow:
     return ScoreRow(
         role=item.role,
         stage=item.stage,
@@ -101,7 +115,7 @@ def _row(item: _Wanted, answer: Score, position: int) -> ScoreRow:
         instance=item.artifact.instance,
         validity=answer.validity,
         reason=answer.reason,
-        units=answer.units,
+        units=tuple(answer.units[unit] for unit in units) if answer.validity == "valid" else (),
         position=position,
     )
 
@@ -121,6 +135,19 @@ def _candidates(job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]
             yield _Wanted("candidate", record.stage, record.slot, record.arm, number, digest, artifact)
 
 
+def _claimed(task: Task, job: Job) -> Iterator[_Wanted]:
+    """The registered artifact of a retrospective audit, and the baseline that it is compared with."""
+    digest, seed = job.contract.artifact, job.contract.presentation
+    remedy = f"To store it again: rm -f '{job.layout.registration / 'contract.json'}' and run snakemake again"
+    baseline = task.baseline(task.presentation(bytes.fromhex(seed))).encode()
+    for role, data in (
+        ("claimed", ObjectStore(job.layout.objects).get(digest, "the claimed artifact", remedy)),
+        ("baseline", baseline),
+    ):
+        artifact = Artifact(canonical.digest(data), data, seed, plan.MAIN)
+        yield _Wanted(role, plan.TARGET, 1, "", 1, "", artifact)
+
+
 def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> Iterator[_Wanted]:
     """The baseline for the target, and for every instance of its own the baseline and a known solution."""
     seen = set()
@@ -133,7 +160,7 @@ def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> It
         presentation = task.presentation(bytes.fromhex(seed))
         own = {"baseline": task.baseline(presentation)}
         if instance != plan.MAIN:
-            own["known_solution"] = task.known_solution(presentation, hidden_of(task, job.draws.nonce, instance))
+            own["known_solution"] = task.known_solution(presentation, hidden_of(task, job.nonce, instance))
         for role, text in own.items():
             data = text.encode()
             artifact = Artifact(canonical.digest(data), data, seed, instance)
@@ -142,7 +169,7 @@ def _own_artifacts(task: Task, job: Job, records: Sequence[EpisodeRecord]) -> It
 
 def _hidden(task: Task, job: Job, instance: str) -> dict[str, Any]:
     """The hidden state of an instance of its own, from the nonce."""
-    return hidden_of(task, job.draws.nonce, instance)
+    return hidden_of(task, job.nonce, instance)
 
 
 def _opened(job: Job) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def key_of(episode: str) -> EpisodeKey:
     stage, slot, arm, *more = (*episode.split("/"), "", "")[: max(3, episode.count("/") + 1)]
     if stage not in plan.STAGES or more:
         raise UsageError(f"there are no episodes {episode!r}", f"Name one like challengers/17; there are {_stages()}")
-    if not slot and plan.STAGES[stage].count == plan.STAGES[stage].replaces == "":
+    if not slot and plan.STAGES[stage].single:
         slot = "1"
     if not slot.isdecimal() or not slot.isascii():
         raise UsageError(f"{episode!r} has no number", f"Write it like {stage}/1")

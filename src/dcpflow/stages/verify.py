@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from dcpflow.errors import EvidenceError
+from dcpflow.bundles.kinds import Kind
+from dcpflow.bundles.verify import Verification
+from dcpflow.errors import DcpflowError, EvidenceError
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView
 from dcpflow.records import plan
@@ -27,7 +31,8 @@ def verify(job: Job) -> None:
         EvidenceError: something is missing, altered or foreign, or is not what nonce and task give.
     """
     evidence = folder.read(job.layout, folder.receipts(job.layout), folder.scores(job.layout))
-    parts = [(job, evidence.view), *((job.of(name), part) for name, part in evidence.view.strata.items())]
+    apart = ((job.of(plan.stratum_of(place)), part) for place, part in evidence.view.parts.items())
+    parts = [(job, evidence.view), *apart]
     replayed = {digest: same for one, seen in parts for digest, same in _replayed(one, seen).items()}
     if recomputed_facts(job, evidence.view, replayed) != (evidence.episode_facts, evidence.facts):
         path = job.layout.evidence / "manifest.json"
@@ -38,6 +43,25 @@ def verify(job: Job) -> None:
     for one, seen in parts:
         for phase in seen.scores:
             score_again(one, phase, seen)
+
+
+def with_task(found: Verification, nonce_file: Path, data_file: Path | None = None) -> Verification:
+    """What came of a verification, once nonce and task have had their say too; of anything but a results folder, and
+    of what did not verify, the same.
+
+    Args:
+        found: what came of it without them.
+        nonce_file: the nonce.
+        data_file: the task's data set, where it is not the downloaded one.
+    """
+    if not found.ok or found.kind is not Kind.RESULTS:
+        return found
+    print("replaying every conversation and scoring every artifact again ...", file=sys.stderr)
+    try:
+        verify(Job(Path(found.path), nonce_file, found.public_randomness, data_file))
+    except DcpflowError as error:
+        return found.failed(error)
+    return found.with_task()
 
 
 def _replayed(job: Job, seen: AuditView) -> dict[str, bool]:

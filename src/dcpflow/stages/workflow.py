@@ -14,11 +14,12 @@ from dcpflow.agents.launch import agent_sources
 from dcpflow.episodes import site
 from dcpflow.errors import StorageError, storage_error
 from dcpflow.protocol.config import Config, load
-from dcpflow.records import canonical, files, plan, receipts, sources
+from dcpflow.records import canonical, files, offer, plan, receipts, snapshot, sources
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import CONTRACT_PARTS
 from dcpflow.report import templates
-from dcpflow.stages import spending
+from dcpflow.stages import registry, spending
+from dcpflow.stages.claimed import read_artifact, require_valid
 from dcpflow.tasks import load_task, task_sources
 
 OF_RECORDS: Final = frozenset(
@@ -69,6 +70,37 @@ class Workflow:
         return self.config.execution.results
 
     @property
+    def registry(self) -> str:
+        """Where the audit is noted: a folder or an address."""
+        return self.config.execution.registry
+
+    @property
+    def registry_files(self) -> list[str]:
+        """What is kept of the registry beside the registration; nothing where none is kept."""
+        return [] if self.registry == registry.OFF else [str(snapshot.path(Layout(Path(self.results)).registration))]
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether an auditor holds what is sealed, so that the run ends when all is committed."""
+        return self.config.execution.offer is not None
+
+    @property
+    def secret(self) -> str:
+        """The file that draws come from: the nonce, or an auditor's offer."""
+        execution = self.config.execution
+        return execution.nonce_file if execution.offer is None else str(PurePosixPath(execution.offer, offer.FILE))
+
+    @property
+    def hidden(self) -> str:
+        """The file that truthful feedback rests on: the hidden state, or an auditor's offer."""
+        return self.secret if self.is_offered else str(Layout(Path(self.results)).hidden / f"{plan.MAIN}.json")
+
+    @property
+    def sealed(self) -> str:
+        """The file of the sealed units, which only the side that holds the nonce has."""
+        return str(Layout(Path(self.results)).sealed / f"{plan.MAIN}.json")
+
+    @property
     def logs(self) -> str:
         """The folder of this audit's log files."""
         return str(PurePosixPath("logs", self.results.lstrip("/")))
@@ -78,6 +110,27 @@ class Workflow:
         """The file of the task's data set, where the configuration names one."""
         name = self.config.task.data_file
         return Path(name) if name else None
+
+    @property
+    def artifact_file(self) -> Path | None:
+        """The file with the claimed artifact of a retrospective audit."""
+        found = self.config.claim.retrospective
+        return Path(found.artifact_file) if found else None
+
+    @property
+    def artifact_option(self) -> str:
+        """What the job that registers it is told of that file, for the shell; nothing in a prospective audit."""
+        return " " + self.shell(["--artifact-file", str(self.artifact_file)]) if self.artifact_file else ""
+
+    @cached_property
+    def artifact(self) -> bytes | None:
+        """The claimed artifact of a retrospective audit.
+
+        Raises:
+            UsageError: there is no such file, or it holds no artifact.
+        """
+        path = self.artifact_file
+        return read_artifact(path, self.config.limits.candidate_bytes) if path else None
 
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
@@ -101,12 +154,17 @@ class Workflow:
 
     @property
     def _phases(self) -> dict[str, plan.Phase]:
-        return plan.phases(self.parts["design"])
+        return plan.phases(self.parts["design"], retrospective=self.config.claim.is_retrospective)
 
     @cached_property
     def strata(self) -> dict[str, Workflow]:
         """The strata beside the challengers that decide, by name: each as an audit with it in their place."""
         return {name: Workflow(self.config.of_stratum(name)) for name in self.config.strata}
+
+    @property
+    def policies(self) -> list[str]:
+        """The stages of the neutral policies beside the one that decides, which are their phases too."""
+        return [phase for phase in self.phases if phase in plan.POLICIES.values()]
 
     def folder(self, stage: str) -> str:
         """Where a stage's receipts lie."""
@@ -153,7 +211,9 @@ class Workflow:
         return max(1, self.config.execution.episodes_per_job // len(plan.STAGES[stage].arms))
 
     def receipts(self, stage: str) -> list[str]:
-        """The receipts of a stage."""
+        """The receipts of a stage; none of a target run in a retrospective audit."""
+        if stage == plan.TARGET and self.config.claim.is_retrospective:
+            return []
         if stage in plan.LOOKS:
             looks = plan.looks(self.parts["design"], stage)
             return [path for number in range(1, len(looks) + 1) for path in self.look_receipts(stage, number)]
@@ -263,8 +323,11 @@ class Workflow:
     def job_arguments(self) -> list[str]:
         """What each job is told besides its own task."""
         execution = self.config.execution
-        arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
-        if execution.public_randomness:
+        if execution.offer:
+            arguments = ["--results", execution.results, "--offer", execution.offer]
+        else:
+            arguments = ["--results", execution.results, "--nonce-file", execution.nonce_file]
+        if execution.public_randomness and not execution.offer:
             arguments += ["--public-randomness", execution.public_randomness]
         if self.data_file:
             arguments += ["--data-file", str(self.data_file)]
@@ -274,9 +337,14 @@ class Workflow:
         """Open the task as the first job will, so that what it lacks is told before any job has started.
 
         Raises:
-            UsageError: there is no such task, it refuses its settings, or a library or its data are missing.
+            UsageError: there is no such task, it refuses its settings, a library or its data are missing, or it does
+                not accept the artifact that is looked back at.
         """
-        load_task(self.parts["task"], self.data_file).engine_identity()
+        task = load_task(self.parts["task"], self.data_file)
+        task.engine_identity()
+        if self.artifact is not None:
+            seed = self.parts["claim"]["retrospective"]["presentation"]
+            require_valid(task, self.artifact, seed, self.parts["limits"])
 
     @property
     def api(self) -> int:
@@ -368,11 +436,13 @@ class Workflow:
 
     @property
     def registered_sources(self) -> str:
-        """Digest of the source of task and agent and of the own site's pages, all registered: an edit makes another
-        contract."""
+        """Digest of the source of task and agent, of the own site's pages and of an artifact that is there already, all
+        registered: an edit makes another contract."""
         agent = agent_sources(self.parts["agent"])
         pages = site.sources(self.parts["information"].get("web"))
-        served = {"site": pages} if pages else {}
+        served: dict[str, Any] = {"site": pages} if pages else {}
+        if self.artifact is not None:
+            served["artifact"] = canonical.digest(self.artifact)
         return canonical.digest_of({"task": task_sources(self.parts["task"]), "agent": agent, **served})
 
     @property

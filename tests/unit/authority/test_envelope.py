@@ -33,9 +33,10 @@ def test_another_implementation_verifies_ours_and_ours_that_one(signers: list[Si
     ours = Envelope(TYPE, b'{"a":1}', {}).signed_by(signers[0]).signed_by(signers[1])
     theirs = TheirEnvelope.from_dict(json.loads(ours.to_bytes()))
     keys = [
-        SSlibKey(signer.public.id, "ed25519", "ed25519", {"public": signer.public.raw.hex()}) for signer in signers[:2]
+        SSlibKey(signer.public.line, "ed25519", "ed25519", {"public": signer.public.raw.hex()})
+        for signer in signers[:2]
     ]
-    assert set(theirs.verify(keys, 2)) == {signer.public.id for signer in signers[:2]}
+    assert set(theirs.verify(keys, 2)) == {signer.public.line for signer in signers[:2]}
     assert Envelope.parse(json.dumps(theirs.to_dict()).encode(), "theirs", TYPE) == ours
 
 
@@ -47,7 +48,7 @@ def test_a_signature_counts_for_its_own_key_type_and_payload_alone(signers: list
     assert Envelope.parse(signed.to_bytes(), "here", TYPE).signers(keys) == keys[:2]
     assert Envelope(TYPE, b"two", signed.signatures).signers(keys) == []
     assert Envelope(TYPE + "2", b"one", signed.signatures).signers(keys) == []
-    swapped = {auditor.public.id: signed.signatures[registry.public.id], stranger.public.id: b""}
+    swapped = {auditor.public.line: signed.signatures[registry.public.line], stranger.public.line: b""}
     assert Envelope(TYPE, b"one", swapped).signers(keys) == []
     assert Envelope(TYPE, b"one", {}).signers(keys) == []
 

@@ -120,3 +120,15 @@ def test_a_key_that_must_not_be_used_is_refused(tmp_path: Path, make: Callable[[
 def test_what_is_no_public_key_is_refused(line: str) -> None:
     with pytest.raises(UsageError, match=r"trust: .*public key"):
         PublicKey.parse(line, "trust")
+
+
+def test_nothing_of_a_private_key_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    Signer.new(path)
+    lines = path.read_text().splitlines()
+    for text in (path.read_text(), *lines, f"ssh-ed25519 {lines[1]}"):
+        with pytest.raises(UsageError) as told:
+            PublicKey.parse(text, "trust")
+        assert not any(line[:20] in str(told.value) for line in lines)
+    with pytest.raises(UsageError, match="not an Ed25519 public key: ssh-rsa"):
+        PublicKey.parse("ssh-rsa AAAA", "trust")

@@ -223,7 +223,7 @@ def test_a_better_score_is_seen_wherever_it_is_written(finished: Finished, alter
     def better(members: dict[str, bytes]) -> None:
         def change(body: dict[str, object]) -> None:
             row = body["rows"][0]  # type: ignore[index]
-            row["units"] = dict.fromkeys(row["units"], 1.0)
+            row["units"] = [1.0] * len(row["units"])
 
         members["scores/target.json"] = edited(members["scores/target.json"], change)
 
@@ -256,7 +256,7 @@ def test_a_history_says_what_was_amended(finished: Finished, altered: Alter) -> 
         (name,) = [name for name in members if name.startswith("history/")]
         members[name] = edited(members[name], lambda body: body["parts"]["design"]["config"].update(challengers=7))
 
-    assert "body.parts: give sha256:" in refusal(altered(finished.bundle, hide))
+    assert "does not hold the registration that it names" in refusal(altered(finished.bundle, hide))
 
 
 def test_verifying_a_bundle_writes_nothing_and_starts_nothing(

@@ -75,7 +75,7 @@ def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("member", "place", "value", "told"),
     [
-        ("scores/pairs.json", "rows.2.units", ["x"], "body.rows[2].units: must be an object, is a list [type]"),
+        ("scores/pairs.json", "rows.2.units", ["x"], "body.rows[2].units: are not numbers alone [type]"),
         ("scores/pairs.json", "rows.2.slot", 1.5, "body.rows[2].slot: must be an integer from 1, is 1.5 [type]"),
         ("scores/pairs.json", "rows.2.slot", True, "body.rows[2].slot: must be an integer from 1, is True [type]"),
         ("scores/pairs.json", "rows.2.role", "judge", "body.rows[2].role: must be 'candidate' or"),
@@ -187,11 +187,11 @@ def test_manifests(finished: Finished, tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda value: value.update(schema="dcpflow.bundle/2"), "a bundle of version 2; this dcpflow reads version 1"),
+        (lambda value: value.update(schema="dcpflow.bundle/3"), "a bundle of version 3; this dcpflow reads version 2"),
         (lambda value: value.update(schema="dcpflow.bundle/999999999"), "a bundle of version 999999999;"),
         (lambda value: value.update(schema="dcpflow.scores/1"), "not a bundle of dcpflow [schema]"),
         (lambda value: value.update(schema=1), "not a bundle of dcpflow [schema]"),
-        (lambda value: value["body"].update(version=2), f"body.version: 2, but the schema is {SCHEMA} [version]"),
+        (lambda value: value["body"].update(version=1), f"body.version: 1, but the schema is {SCHEMA} [version]"),
         (lambda value: value["body"].update(version=True), "body.version: must be an integer from 0"),
         (lambda value: value["body"]["members"]["decision.json"].update(bytes=2 << 30), "[manifest]"),
         (lambda value: value["body"]["members"].update({"../x": {"digest": "", "bytes": 1}}), "must be a digest"),
@@ -263,7 +263,7 @@ def test_a_results_folder_may_be_reached_through_a_link(results: Path, tmp_path:
 def test_wrong_types_in_a_results_folder(results: Path) -> None:
     path = results / "scores" / "target.json"
     path.write_bytes(edited(path.read_bytes(), put("rows.0.units", 1)))
-    assert "scores/target.json: body.rows[0].units: must be an object, is 1 [type]" in refusal(results)
+    assert "scores/target.json: the units of row 0 are no list. To score again: " in refusal(results)
 
 
 def test_what_is_odd_in_a_transcript_is_found_when_it_matters(results: Path) -> None:

@@ -29,6 +29,7 @@ from dcpflow.errors import EvidenceError, UsageError
 from dcpflow.evidence import decision, folder, tables
 from dcpflow.records import history
 from dcpflow.records.layout import Layout
+from dcpflow.records.snapshot import Snapshot
 from dcpflow.report import screen
 
 published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published bundle is not here")
@@ -181,6 +182,12 @@ def test_failing_audits_are_decided_the_same(finished: Finished, facts: dict[str
     evidence, registrations = evidence_of(finished.results)
     changed = dataclasses.replace(evidence, facts=dataclasses.replace(evidence.facts, **facts))
     compare(changed, registrations)
+
+
+def test_an_audit_that_hides_earlier_ones_is_decided_the_same(finished: Finished) -> None:
+    evidence, registrations = evidence_of(finished.results)
+    noted = Snapshot("local", "", 4, ("hidden",), 1, 0)
+    compare(dataclasses.replace(evidence, view=dataclasses.replace(evidence.view, noted=noted)), registrations)
 
 
 @pytest.mark.parametrize("fact", ["draw_matches", "hello_matches", "transcript_replays", "canary_quoted"])

@@ -154,7 +154,11 @@ def convincing(small: Case, default_settings: dict[str, Any]) -> Case:
     parts = {**small.view.registered.parts, "design": {"config": design}}
     registered = Registered(registration_digest(parts), small.view.registered.contract, parts)
     # the target first: challengers are sealed by its record
-    stages = {stage: plan.slots(stage, design) for stage, kind in plan.STAGES.items() if not kind.replaces}
+    stages = {
+        stage: number
+        for stage, kind in plan.STAGES.items()
+        if not kind.replaces and (number := plan.slots(stage, design))
+    }
     repeated: list[tuple[Episode, Episode]] = []
     for stage, count in stages.items():
         sources = small.view.of(stage)

@@ -13,6 +13,7 @@ from dcpflow.evidence import checks, decision, rows
 from dcpflow.protocol.model import InconclusiveClass, Status
 from dcpflow.records import canonical
 from dcpflow.records.calls import Call
+from dcpflow.records.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from tests.unit.evidence.conftest import Case, Chosen
@@ -57,7 +58,7 @@ def with_probe(case: Case, tests: dict[str, str], chosen: Chosen) -> Case:
 
 
 def with_units(case: Case, value: float, chosen: Callable[[Any], bool]) -> Case:
-    return case.with_scores(lambda row: replace(row, units=dict.fromkeys(row.units, value)) if chosen(row) else row)
+    return case.with_scores(lambda row: replace(row, units=(value,) * len(row.units)) if chosen(row) else row)
 
 
 def longer_reply(case: Case, at: At) -> Case:
@@ -111,12 +112,16 @@ def page_answered_otherwise(case: Case, at: At) -> Case:
 def lineage_told(case: Case, at: At, what: str) -> Case:
     target = case.view.target
     reply = next(answer["result"] for answer in target.replies() if "result" in answer)
-    plan = case.view.candidates[target.record.candidates[0]].decode()
+    digest = target.record.candidates[0]
+    plan = case.view.candidates[digest].decode()
+    if "line break" in what:
+        case = case.with_view(candidates={**case.view.candidates, digest: f"{plan}\n".encode()})
     hint: dict[str, Any] = {
         "history": {"history": [{"request": {"action": "experiment"}, "reply": {"ok": True}}]},
         "reply": {"E0": {"note": json.dumps(reply, sort_keys=True)}},
         "raw reply": {"files": {"old.json": reply}},
         "artifact": {"K": f"An earlier attempt was: {plan}"},
+        "artifact without its last line break": {"K": f"An earlier attempt was: {plan.strip()}."},
     }[what]
     return told(case, at("challengers", 5), **hint)
 
@@ -155,7 +160,7 @@ CASES = [
             "challengers slot 5 (withheld)",
             "every hit",
         )
-        for what in ("history", "reply", "raw reply", "artifact")
+        for what in ("history", "reply", "raw reply", "artifact", "artifact without its last line break")
     ),
     Broken(
         "challenger_channel_withheld",
@@ -201,7 +206,7 @@ CASES = [
         "parser_and_scorer_health",
         lambda case, at: case.with_scores(
             lambda row: (
-                replace(row, validity="invalid", units={})
+                replace(row, validity="invalid", units=())
                 if (row.role, row.stage, row.slot) == ("known_solution", "controls", 7)
                 else row
             )
@@ -553,3 +558,40 @@ def test_a_breach_by_another_model_is_its_episode_s_outcome_and_no_hit(convincin
     core = case.outcome.decision.core
     assert (core.status, core.inconclusive_class) == (Status.INCONCLUSIVE, InconclusiveClass.AUDIT_INCOMPLETE)
     assert "not adequate" in core.reason
+
+
+UNSIGNED = Snapshot("local", "", 2, (), 0, 0)
+SIGNED = replace(UNSIGNED, origin="lab", key="ssh-ed25519 AAAA")
+
+
+def test_a_registry_that_nobody_signs_changes_nothing_unless_it_speaks_against_the_audit(convincing: Case) -> None:
+    restarted = convincing.with_view(noted=replace(UNSIGNED, starts=3, number=9))
+    assert decision.document(restarted.outcome) == decision.document(convincing.outcome)
+
+
+@pytest.mark.parametrize("noted", [UNSIGNED, SIGNED], ids=lambda noted: noted.origin)
+def test_an_earlier_audit_that_is_not_disclosed_blocks_a_certificate_and_no_hit(
+    convincing: Case, convincing_core: Case, at: At, noted: Snapshot
+) -> None:
+    knew = replace(noted, earlier=("first", "second"))
+    case = convincing.with_view(noted=knew)
+    check = case.checks["earlier_audits_disclosed"]
+    assert check.result == "fail"
+    assert "does not list: first, second" in check.reason
+    core = case.outcome.decision.core
+    assert (core.status, core.inconclusive_class) == (Status.INCONCLUSIVE, InconclusiveClass.AUDIT_INCOMPLETE)
+    hit = convincing_core.with_hit(at("challengers", 9)).with_view(noted=knew)
+    assert hit.outcome.decision.core.status is Status.REFUTED
+
+
+def test_starts_elsewhere_are_counted_by_a_signed_registry_and_change_no_status(convincing: Case) -> None:
+    restarted = convincing.with_view(noted=replace(SIGNED, starts=2))
+    check = restarted.checks["all_target_runs_shown"]
+    assert check.result == "pass"
+    assert check.reason.endswith("the registry 'lab' knew 2 earlier starts elsewhere")
+    assert restarted.checks["earlier_audits_disclosed"].result == "pass"
+    assert restarted.outcome.decision.core == convincing.outcome.decision.core
+    assert restarted.outcome.decision.evidence == convincing.outcome.decision.evidence
+    late = convincing.with_view(noted=replace(SIGNED, episodes=4)).checks["all_target_runs_shown"]
+    assert late.result == "not_assessed"
+    assert "4 episodes had been started before the registry 'lab' was told" in late.reason

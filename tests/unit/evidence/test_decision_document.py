@@ -46,7 +46,7 @@ def lost(case: Case, chosen: Chosen, messages: int = 0) -> Case:
 def invalid(case: Case, chosen: Chosen) -> Case:
     """The artifact breaks the task's rules."""
     digests = {e.digest for e in case.view.episodes if chosen(e)}
-    return case.with_scores(lambda row: replace(row, validity="invalid", units={}) if row.record in digests else row)
+    return case.with_scores(lambda row: replace(row, validity="invalid", units=()) if row.record in digests else row)
 
 
 def challengers(*slots: int) -> Chosen:
@@ -146,10 +146,10 @@ def test_the_best_valid_candidate_of_an_episode_counts(convincing_core: Case, at
         return case.with_view(scores={**case.view.scores, "challengers": rows})
 
     assert seats(with_second(convincing_core, units=target.units))["hits"] == 1
-    assert seats(with_second(convincing_core, units={}, validity="invalid"))["hits"] == 0
-    first_is_better = with_second(convincing_core.with_hit(chosen), units=dict.fromkeys(target.units, 0.0))
+    assert seats(with_second(convincing_core, units=(), validity="invalid"))["hits"] == 0
+    first_is_better = with_second(convincing_core.with_hit(chosen), units=(0.0,) * len(target.units))
     assert seats(first_is_better)["hits"] == 1
-    second_is_invalid = with_second(convincing_core.with_hit(chosen), units={}, validity="invalid")
+    second_is_invalid = with_second(convincing_core.with_hit(chosen), units=(), validity="invalid")
     assert seats(second_is_invalid)["hits"] == 1
     case = with_second(invalid(convincing_core, chosen), units=target.units, validity="valid")
     assert (seats(case)["hits"], seats(case)["model_failures"]) == (1, 0)
@@ -285,6 +285,13 @@ def test_the_screen_says_the_statuses_first_and_the_checks_that_did_not_pass(con
     assert lines[1].startswith("Evidence  CERTIFIED")
     assert any("draws_not_grindable (report)" in line for line in lines)
     assert any("hits 0 of 96 independent challengers" in line for line in lines)
+
+
+def test_who_has_audited_stands_in_the_first_lines(convincing: Case) -> None:
+    found = _complete(document(convincing))
+    assert screen.render(found).splitlines()[2].startswith("audit     self-audited by")
+    found["roles"] = {**found["roles"], "self_audited": False, "auditor": "somebody else"}
+    assert screen.render(found).splitlines()[2].startswith("audit     audited by somebody else")
 
 
 def test_the_screen_neutralises_what_could_steer_a_terminal(convincing: Case) -> None:

@@ -91,7 +91,7 @@ def test_b9_an_attempt_that_was_started_cannot_be_left_out(audit_copy: Audit) ->
 def test_b10_a_null_study_in_which_everything_scores_the_same_blocks_the_evidence(convincing: OwnCase) -> None:
     stages = {"null_pairs", "misled_nulls"}
     flat = convincing.with_scores(
-        lambda row: dataclasses.replace(row, units=dict.fromkeys(row.units, 1.0)) if row.stage in stages else row
+        lambda row: dataclasses.replace(row, units=(1.0,) * len(row.units)) if row.stage in stages else row
     )
     assert convincing.outcome.decision.evidence.status is Status.CERTIFIED
     assert flat.outcome.decision.evidence.status is Status.INCONCLUSIVE
@@ -101,7 +101,7 @@ def test_b11_controls_are_counted_from_their_scored_records(audit_copy: Audit) -
     path = audit_copy.job.layout.scores("controls")
     body, _ = stagefile.read(path, scores.SCHEMA, "the scores")
     row = next(row for row in body["rows"] if row["role"] == "candidate")
-    row["units"] = dict.fromkeys(row["units"], 0.0)
+    row["units"] = [0.0] * len(row["units"])
     stagefile.write(path, scores.SCHEMA, body)
     with pytest.raises(EvidenceError, match="is not what records and scores give"):
         audit_copy.decide()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -102,8 +103,12 @@ def test_the_rows_of_a_long_table_are_canonical_line_by_line(contents: dict[str,
     row = contents["scores"][0]
     many = [{**row, "slot": n, "score": numbers[n % len(numbers)]} for n in range(tables.ROWS_AT_A_TIME + 40)]
     columns = list(tables.SCHEMAS["scores"])
-    lines = [canonical.encode(["scores", columns]), *(canonical.encode([one[c] for c in columns]) for one in many)]
+    # in the place of an artifact's units stands the digest of their eight-byte forms, the lowest byte first
+    units = canonical.digest(struct.pack(f"<{len(row['units'])}d", *row["units"]))
+    named = [{**one, "units": units} for one in many]
+    lines = [canonical.encode(["scores", columns]), *(canonical.encode([one[c] for c in columns]) for one in named)]
     assert tables.encode_rows("scores", many) == b"\n".join(lines)
+    assert tables.decode_rows("scores", b"\n".join(lines), "here")[3]["units"] == units
     assert tables.rows_digest("scores", many) == canonical.digest(b"\n".join(lines))
     with pytest.raises(ValueError, match="nan"):
         tables.encode_rows("scores", [{**row, "score": float("nan")}])
@@ -340,5 +345,5 @@ def test_an_edited_table_of_checks_does_not_verify(audit_copy: Audit) -> None:
 
 
 def test_every_stage_of_the_plan_is_scored_in_exactly_one_phase() -> None:
-    scored = [stage for group in plan.PHASES.values() for stage in group]
+    scored = [*(stage for group in plan.PHASES.values() for stage in group), *plan.POLICIES.values()]
     assert sorted(scored) == sorted(plan.STAGES)

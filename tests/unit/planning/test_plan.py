@@ -198,6 +198,14 @@ def test_costs_are_episodes_times_what_one_takes(config: Config) -> None:
     assert costs.cost(made.episodes, costs.Price({}), 1).seconds is None
 
 
+def test_pairs_of_further_neutral_policies_cost_and_change_no_sample(config: Config) -> None:
+    further = {"design.neutral_policies": ["proposed_sham", "reference_null", "lagged_sham"]}
+    several = altered(config, further | {"design.neutral_policy_pairs": {"lagged_sham": 12}})
+    made, plain = (plan(one, Guess()) for one in (several, config))
+    assert made.episodes == plain.episodes | {"pairs_reference_null": 2 * plain.pairs, "pairs_lagged_sham": 24}
+    assert (made.reg, made.endings) == (plain.reg, plain.endings)
+
+
 def test_a_pilot_tells_the_seconds_of_each_stage(finished_audit: Audit) -> None:
     found = costs.of_pilot(finished_audit.results)
     assert {"target", "challengers", "controls", "pairs", "null_pairs", "misled_nulls", ""} <= found.keys()

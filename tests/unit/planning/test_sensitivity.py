@@ -32,7 +32,7 @@ def scored(audit: StandIn, worth: Callable[[str, int, float], float]) -> StandIn
     """The audit with other scores, by stage, slot and what the artifact was worth."""
 
     def change(row):  # type: ignore[no-untyped-def]
-        return replace(row, units={"unit-1": worth(row.stage, row.slot, row.units["unit-1"])})
+        return replace(row, units=(worth(row.stage, row.slot, row.units[0]),))
 
     return audit.with_scores(change)
 

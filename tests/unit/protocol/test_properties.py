@@ -15,6 +15,7 @@ from dcpflow.protocol import (
     Decision,
     Gate1Evidence,
     Gate2Evidence,
+    InconclusiveClass,
     Outcome,
     Registration,
     ScoredArtifact,
@@ -105,6 +106,44 @@ def test_one_more_hit_refutes(few: list[tuple[float, float, float] | None]) -> N
     for _ in range(3):
         rows = [*rows, CLAIMED.scores]
         assert outcome(attempts_of(rows)).core.status is Status.REFUTED
+
+
+@settings(SETTINGS, max_examples=100)
+@given(FEW, st.booleans(), SCORES, SCORES, st.sampled_from(Validity), st.sampled_from([EXACT, SAMPLED]))
+def test_looking_back_certifies_nothing_and_a_hit_alone_refutes(
+    few: list[tuple[float, float, float] | None],
+    enough: bool,
+    claimed: tuple[float, float, float],
+    baseline: tuple[float, float, float],
+    validity: Validity,
+    reg: Registration,
+) -> None:
+    """Whatever the numbers are, those of Gate 1 too; a prospective audit of the same evidence may come to anything."""
+    gate1 = Gate1Evidence(replace(CLAIMED, scores=claimed, validity=validity), replace(BASELINE, scores=baseline))
+    gate2 = Gate2Evidence(tuple(attempts_of(many(few) if enough else few)), ADEQUATE)
+    forward = decide(replace(reg, max_attempts=100), gate1, gate2)
+    found = decide(replace(reg, max_attempts=100, retrospective=True), gate1, gate2)
+    core, hit = found.core, found.gate2 is not None and found.gate2.hits > 0
+    assert core.status in {Status.REFUTED, Status.INCONCLUSIVE}
+    assert found.evidence.status is Status.NOT_TESTED
+    assert (core.status is Status.REFUTED) == (core.rule == "V11")
+    if core.status is Status.REFUTED:
+        assert hit and validity is Validity.VALID
+    if validity is Validity.INVALID:
+        assert core.rule == "V17"
+    elif forward.core.rule == "V11":
+        assert core == forward.core
+    elif forward.core.status is Status.CERTIFIED:
+        assert (core.rule, core.inconclusive_class) == ("V17", InconclusiveClass.AUDIT_INCOMPLETE)
+        assert "certifies nothing" in core.reason
+    elif forward.core.rule in {"V6", "V8"}:
+        assert core.rule == ("V11" if hit else "V17")
+        assert hit or forward.core.reason in core.reason
+
+
+def test_looking_back_has_no_feedback_experiment() -> None:
+    found = outcome(attempts_of(many([])), replace(EXACT, retrospective=True, grade="evidence"))
+    assert (found.core.rule, found.violations[0].rule) == ("V1", "R3")
 
 
 @SETTINGS

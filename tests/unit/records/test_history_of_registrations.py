@@ -11,20 +11,21 @@ from typing import Any
 import pytest
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import history
+from dcpflow.records import history, stagefile
 from dcpflow.records.canonical import digest_of
 from dcpflow.records.episodes import Claim, EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
-from dcpflow.records.registration import Registered
+from dcpflow.records.registration import CONTRACT_PARTS, Registered, registration_digest
 
 
 def registered(rho: float = 0.05, challengers: int = 96, contract: str = "C1") -> Registered:
     parts = {
+        **{part: {"config": {}} for part in CONTRACT_PARTS},
         "claim": {"config": {"id": contract}},
         "design": {"config": {"challengers": challengers}},
         "thresholds": {"config": {"gate2": {"rho": rho}}},
     }
-    return Registered(digest_of(parts), digest_of(contract), parts)
+    return Registered(registration_digest(parts), digest_of(contract), parts)
 
 
 @pytest.fixture
@@ -247,8 +248,9 @@ def test_what_moves_the_digest_is_a_change(old: dict[str, Any], new: dict[str, A
 def test_the_names_that_challengers_of_a_contract_had_are_those_of_all_registrations(layout: Layout) -> None:
     def with_strata(contract: str, **strata: str) -> Registered:
         named = {name: {"contract": of} for name, of in strata.items()}
-        parts: dict[str, Any] = {"design": {"config": {"stratum": "matched"}, **({"strata": named} if named else {})}}
-        return Registered(digest_of([contract, strata]), contract, parts)
+        design = {"config": {"stratum": "matched"}, **({"strata": named} if named else {})}
+        parts: dict[str, Any] = {**registered(contract=contract).parts, "design": design}
+        return Registered(registration_digest(parts), contract, parts)
 
     for one in (with_strata("C1", strong="C2"), with_strata("C1", stronger="C2"), with_strata("C3", before="C1")):
         history.append(layout, one)
@@ -257,3 +259,15 @@ def test_the_names_that_challengers_of_a_contract_had_are_those_of_all_registrat
         "C2": {"strong", "stronger"},
         "C3": {"matched"},
     }
+
+
+def test_an_entry_names_the_registration_that_its_parts_give(layout: Layout) -> None:
+    history.append(layout, registered())
+    (path,) = layout.history.glob("*/entry.json")
+    body, _ = stagefile.read(path, history.SCHEMA, "the entry")
+    other = {**body, "parts": registered(rho=0.04).parts}
+    for altered in (other, body | {"parts": []}, {"parts": body["parts"]}):
+        path.chmod(0o644)
+        stagefile.write(path, history.SCHEMA, altered)
+        with pytest.raises(EvidenceError, match="does not hold the registration that it names"):
+            history.entries(layout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,45 @@ def test_scores_come_back_as_they_were_scored(tmp_path: Path) -> None:
         ScoreRow(
             "candidate", "challengers", 1, "withheld", 1, digest(b"r"), digest(b"a"), "main", "valid", "", units, 2
         )
-        for units in ({"unit": 0.1 + 0.2}, {"b": 1.0, "a": 0.0}, {})
+        for units in ((0.1 + 0.2, 1.0), (0.0, 1e-6))
     ]
+    rows.append(replace(rows[0], validity="invalid", units=()))
     path = tmp_path / "scores.json"
     scores.write(path, digest(b"contract"), {"challengers/1/withheld": digest(b"r")}, rows)
-    inputs, read, _ = scores.read(path, digest(b"contract"))
+    inputs, read, _ = scores.read(path, digest(b"contract"), ("b", "a"))
     assert (inputs, read) == ({"challengers/1/withheld": digest(b"r")}, rows)
     path.write_bytes(path.read_bytes().replace(b"0.30000000000000004", b"0.3"))
     with pytest.raises(EvidenceError, match="the scores was altered"):
-        scores.read(path, digest(b"contract"))
+        scores.read(path, digest(b"contract"), ("b", "a"))
+
+
+@pytest.mark.parametrize(
+    ("units", "told"),
+    [
+        ({"a": 0.5, "b": 0.5}, "are no list"),
+        ([0.5], "are 1 numbers, where 2 were expected"),
+        ([], "are 0 numbers, where 2 were expected"),
+        ([0.5, 0.5, 0.5], "are 3 numbers, where 2 were expected"),
+        ([0.5, "0.5"], "are not numbers alone"),
+        ([0.5, True], "are not numbers alone"),
+        ([0.5, None], "are not numbers alone"),
+        ([0.5, 1.0000000000000002], "do not all lie in"),
+        ([-5e-324, 0.5], "do not all lie in"),
+    ],
+    ids=str,
+)
+def test_units_that_are_none_are_refused(tmp_path: Path, units: object, told: str) -> None:
+    path = tmp_path / "scores.json"
+    row = dict.fromkeys(ScoreRow.__annotations__, "") | {"validity": "valid", "units": units}
+    stagefile.write(path, scores.SCHEMA, {"contract": digest(b"contract"), "inputs": {}, "rows": [row]})
+    with pytest.raises(EvidenceError, match=f"the units of row 0 {told}") as found:
+        scores.read(path, digest(b"contract"), ("b", "a"))
+    assert "score again" in found.value.remedy
+
+
+def test_scores_of_an_earlier_form_have_to_be_scored_again(tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    stagefile.write(path, "dcpflow.scores/1", {"contract": digest(b"contract"), "inputs": {}, "rows": []})
+    with pytest.raises(EvidenceError, match=r"is not a dcpflow\.scores/2 file") as found:
+        scores.read(path, digest(b"contract"), ("b", "a"))
+    assert found.value.remedy.startswith("To score again: rm -f")

@@ -145,8 +145,11 @@ def test_reading_a_missing_file_names_it_its_meaning_and_the_way_back(tmp_path: 
     assert (
         str(caught.value) == f"the record of challenger 17 is missing: {tmp_path / 'gone.json'}. To restore it: do this"
     )
-    with pytest.raises(EvidenceError, match="cannot be read"):
+    with pytest.raises(EvidenceError, match="the record is no regular file"):
         files.read(tmp_path, "the record")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EvidenceError, match="is no regular file"):
+        files.read(tmp_path / "pipe", "the record")
 
 
 def test_a_private_folder_is_closed_even_where_it_stood_open(tmp_path: Path) -> None:

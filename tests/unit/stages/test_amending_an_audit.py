@@ -238,7 +238,7 @@ def test_commitments_do_not_open_with_another_nonce(finished_audit: Audit) -> No
 
     material = public.read(job.layout, job.contract.parts["task"]["seal"]["public"])
     task = job.bench.task
-    own = seal.commitments(task, job.draws.nonce, material)
+    own = seal.commitments(task, job.nonce, material)
     other = seal.commitments(task, Nonce(os.urandom(32), ""), material)
     moved = {name for name in own if own[name] != other[name]}
     assert moved == {"nonce_commitment", "hidden_commitment", "sealed_commitment"}

@@ -98,7 +98,7 @@ def test_nothing_of_the_data_set_that_is_held_out_or_hidden_stands_in_the_open(
 ) -> None:
     """Of all files, those that are sealed excepted, none holds a held-out row or the list of measured labels."""
     layout, task = registered.job.layout, job().task
-    nonce = registered.job.draws.nonce
+    nonce = registered.job.nonce
     hidden, units = seal.hidden_of(task, nonce, "main"), seal.sealed_of(task, nonce)
     pieces = [json.dumps(row) for row in units["inputs"]] + [json.dumps(hidden["labels"]), json.dumps(units["labels"])]
     private = layout.hidden.parent

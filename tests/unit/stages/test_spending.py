@@ -66,6 +66,15 @@ def test_a_stratum_spends_from_a_pot_of_its_own_at_prices_of_its_own(tmp_path: P
     assert (summed["gate 2"], summed["strata"], summed["all"]) == (3.0, 9.0, 12.0)
 
 
+def test_further_neutral_policies_are_summed_apart_at_the_audit_s_own_prices() -> None:
+    place = {"slot": 1, "arm": "truthful", "attempt": 1, "record": "sha256:1", "number": 1, **asdict(CALL)}
+    rows = [{"stage": stage, **place} for stage in ("pairs", "pairs_lagged_sham")]
+    priced = costs.priced(rows, spending.Prices(3.0, 3.0, 10.0))
+    assert [row["gate"] for row in priced] == ["gate 3", "neutral policies"]
+    assert [row["usd"] for row in priced] == [3.0, 3.0]
+    assert "neutral policies" not in {one.name for one in costs.summed(priced[:1])}
+
+
 def test_without_a_limit_nothing_is_refused(tmp_path: Path) -> None:
     spending.write(tmp_path, config({"input_usd": 3.0}), 4)
     spending.read(tmp_path).check(store(tmp_path / "store", 20))

@@ -9,6 +9,7 @@ import re
 from typing import Any, Final, NoReturn
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
+from dcpflow.records import large_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Largest file that is read. The published bundles stay below 1 MiB."""
@@ -30,7 +31,10 @@ def loads(data: bytes, file: str) -> Any:
     """
     if len(data) > MAX_BYTES:
         raise BundleError(file, "", "size", f"{len(data)} bytes, at most {MAX_BYTES} are read")
-    _check_depth(data, file)
+    if (quick := large_json.read(data, MAX_DEPTH)) is not None:
+        return quick
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        _check_depth(data, file)
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(items)
@@ -50,8 +54,9 @@ def loads(data: bytes, file: str) -> Any:
 
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
-        # Escaped lone surrogates decode to strings that no digest can be taken of.
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        if b"\\u" in data:
+            # Escaped lone surrogates decode to strings that no digest can be taken of.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:
         raise BundleError(file, "", "utf8", f"not UTF-8 text: {error}") from None
     except ValueError as error:
