@@ -151,6 +151,24 @@ def digest(checks: Sequence[Check]) -> str:
     return digest_of([[check.name, check.result, check.reason, list(check.records)] for check in checks])
 
 
+def basis(view: AuditView, phase: str, checks: Sequence[Check]) -> dict[str, Any]:
+    """What an informative block of the decision says of its checks, and the digests that it rests on.
+
+    Args:
+        view: the evidence of the block alone.
+        phase: in which it was scored.
+        checks: of that evidence.
+    """
+    return {
+        "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in checks],
+        "rests_on": {
+            "episodes": digest_of([episode.digest for episode in view.episodes]),
+            "scores": view.inputs[phase],
+            "checks": digest(checks),
+        },
+    }
+
+
 def _verdict(problems: Sequence[str], good: str) -> tuple[str, str]:
     """Pass with a reason, or fail with the first problems named."""
     if not problems:

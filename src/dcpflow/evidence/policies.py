@@ -16,7 +16,6 @@ from dcpflow.protocol.pairs import PairStatus
 from dcpflow.protocol.policies import DECIDING, PolicyResult, evaluate_policy, spread
 from dcpflow.protocol.registration import LINEAGE_EMPTY
 from dcpflow.records import plan
-from dcpflow.records.canonical import digest_of
 from dcpflow.records.history import Entry
 
 CALIBRATION: Final = {
@@ -154,12 +153,7 @@ def _block(policy: Policy) -> dict[str, Any]:
         "complete": result.complete,
         "reason": "; ".join(result.reasons),
         "witnesses": [row.attempt_id for row in neutral.attempts if row.status is AttemptStatus.CONFIRMED_HIT],
-        "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in policy.checks],
-        "rests_on": {
-            "episodes": digest_of([episode.digest for episode in view.episodes]),
-            "scores": view.inputs[policy.stage],
-            "checks": checks.digest(policy.checks),
-        },
+        **checks.basis(view, policy.stage, policy.checks),
     }
 
 

@@ -13,7 +13,6 @@ from dcpflow.protocol.faults import Fault
 from dcpflow.protocol.model import AttemptStatus, ScoredArtifact
 from dcpflow.protocol.strata import StratumResult, evaluate_stratum
 from dcpflow.records import plan
-from dcpflow.records.canonical import digest_of
 from dcpflow.records.history import Entry
 
 LABEL: Final = "informative"
@@ -110,12 +109,7 @@ def document(stratum: Stratum) -> dict[str, Any]:
         "complete": result.complete,
         "reason": "; ".join(result.reasons),
         "witnesses": [row.attempt_id for row in result.attempts if row.status is AttemptStatus.CONFIRMED_HIT],
-        "checks": [{"name": check.name, "result": check.result, "reason": check.reason} for check in stratum.checks],
-        "rests_on": {
-            "episodes": digest_of([episode.digest for episode in view.episodes]),
-            "scores": view.inputs[plan.CHALLENGERS],
-            "checks": checks.digest(stratum.checks),
-        },
+        **checks.basis(view, plan.CHALLENGERS, stratum.checks),
     }
 
 

@@ -28,6 +28,10 @@ ESCAPED: Final = 6
 """Bytes that one byte of a candidate takes in JSON at most."""
 
 
+GRACE_SECONDS: Final = 60.0
+"""Added to an episode's longest duration, after which a connection that says nothing is nobody's."""
+
+
 class Refused(Exception):
     """An experiment that is not answered; the text says why."""
 
@@ -89,6 +93,11 @@ class _Line(socketserver.StreamRequestHandler):
     """One connection, which is one episode's."""
 
     server: _Server
+
+    def setup(self) -> None:
+        """Wait for a line as long as an episode may last; connections that are left open would else fill the server."""
+        self.timeout = self.server.job.contract.config("limits")["wall_seconds"] + GRACE_SECONDS
+        super().setup()
 
     def handle(self) -> None:
         """Answer line by line until the other side hangs up, or sends a line that no experiment is as long as."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from dcpflow.records.draws import Draws, Nonce, Offered
 from dcpflow.records.episodes import EpisodeKey
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
-from dcpflow.stages import episodes, offering, private_keys, registering, scoring_for
+from dcpflow.stages import episodes, offering, private_keys, registering, scoring_for, serving
 from dcpflow.stages.laboratory import Job
 from dcpflow.stages.scoring_for import score_for
 from dcpflow.stages.serving import Desk, Refused, serve
@@ -630,3 +631,20 @@ def test_what_a_stopped_machine_has_left_of_a_line_was_told_to_nobody(tmp_path: 
         assert before.told == {"one": {"result": {"a": "1"}}}
         before.add("three", {"died": "late"})
     assert asked.everything(tmp_path) == {TARGET: ["one", "three"]}
+
+
+def test_a_connection_that_says_nothing_is_not_kept(committed: Parties, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "GRACE_SECONDS", 0.1 - committed.claimant.section("limits")["wall_seconds"])
+    ours, theirs = socket.socketpair()
+    desk = SimpleNamespace(job=offering.job_of(committed.sealed, None), pid=os.getpid())
+    if (child := os.fork()) == 0:  # it takes signals for itself
+        with contextlib.suppress(BaseException):
+            ours.close()
+            serving._Line(theirs, "", desk)  # type: ignore[arg-type]
+            os._exit(0)
+        os._exit(1)
+    theirs.close()
+    ours.settimeout(20)
+    assert ours.recv(1) == b""
+    assert os.waitpid(child, 0)[1] == 0
+    ours.close()
