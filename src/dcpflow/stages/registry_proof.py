@@ -216,7 +216,8 @@ def _remarks(log: Log, name: str, start: Entry, decided: str) -> list[str]:
     if elsewhere:
         shown = ", ".join(f"{e.body['slot']} (entry {e.number}, {e.date})" for e in elsewhere[:3])
         more = f" and {len(elsewhere) - 3} more" if len(elsewhere) > 3 else ""
-        found.append(f"{name} has {len(elsewhere)} other starts of the claim or its family: {shown}{more}")
+        starts = "another start" if len(elsewhere) == 1 else f"{len(elsewhere)} other starts"
+        found.append(f"{name} has {starts} of the claim or its family: {shown}{more}")
     own = slots.of_run(log.entries, start.body, kinds.DECIDED)
     if not any(entry.body["decision"] == decided for entry in own):
         found.append(f"{name} was not told of this decision")

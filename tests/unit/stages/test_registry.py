@@ -283,7 +283,7 @@ def test_verify_tells_what_a_registry_has_against_an_audit(signed: Audit, place:
     log.append(kinds.STARTED, {**started.body, "run": "0" * 32})
     remarks = registry_proof.verify(signed.results, str(place)).remarks
     assert any(
-        "has 1 other starts of the claim or its family: sqlite-web-audit-1 (entry 4, " in text for text in remarks
+        "has another start of the claim or its family: sqlite-web-audit-1 (entry 4, " in text for text in remarks
     )
 
 
