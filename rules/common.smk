@@ -15,6 +15,8 @@ logging.raiseExceptions = False
 
 # seconds for which a client of NFS may believe what it has seen of a folder before
 NODES_SEE_WITHIN = 60
+# jobs a second: what the default profile has in place of no limit, which cannot be said
+NO_LIMIT = 10_000
 
 try:
     AUDIT = Workflow.from_mapping(config)
@@ -58,6 +60,14 @@ def asking_at_once():
     return workflow.nodes or workflow.cores or 1
 
 
+def lift_limit(scheduler):
+    """Take the limit on jobs a second away where none is meant: to keep one of any size, Snakemake starts a timer of a
+    second after each job, and waits for the last of them before it ends."""
+    limiter = getattr(scheduler, "job_rate_limiter", None)
+    if limiter and limiter.max_jobs >= NO_LIMIT:
+        scheduler.job_rate_limiter = None
+
+
 # Each takes a second or less and starts no agent: cheaper where snakemake itself runs than as a job of a cluster.
 localrules:
     seal_task,
@@ -82,6 +92,7 @@ onstart:
                 file=sys.stderr,
             )
         AUDIT.tell_jobs(asking_at_once())
+        lift_limit(workflow.scheduler)
         if workflow.non_local_exec:
             # schedulers give their jobs the environment in which they are submitted
             for variable in AUDIT.kept_from_jobs(os.environ):

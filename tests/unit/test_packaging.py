@@ -132,6 +132,10 @@ def test_default_profile_has_known_options_and_no_site_settings() -> None:
     parser = get_argument_parser()
     assert {f"--{name}" for name in profile} <= set(parser._option_string_actions)
     assert not set(profile) & {"cores", "jobs", "executor", "config", "configfile", "default-resources"}
+    # rules/common.smk takes what the profile says for no limit at all
+    assert f"NO_LIMIT = {int(profile['max-jobs-per-timespan'].removesuffix('/1s')):_}\n" in (
+        ROOT / "rules/common.smk"
+    ).read_text("utf-8")
 
 
 CLUSTERS = {"slurm", "slurm-generic", "kubernetes", "htcondor"}

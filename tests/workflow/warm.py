@@ -1,7 +1,8 @@
 """Starts of snakemake and dcpflow from a process that has loaded both already, which takes them a second otherwise.
 
 Run as a program, it is that process: for each start it is asked for, it forks a child that goes on as a process of its
-own, with the working folder, the environment and the output that are asked for.
+own, with the working folder, the environment and the output that are asked for. Where dcpflow starts snakemake itself,
+to let it plan, the child forks once more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,8 @@ LOADED = (
     "pandas",
 )
 LOADED += ("smart_open", "dcpflow.cli", "dcpflow.stages.workflow", "dcpflow.stages.configuration")
+PLANNING = {"stdin", "capture_output", "encoding", "check"}
+"""How dcpflow starts snakemake: with output and errors apart, as text, whatever the exit code."""
 OF_THE_START = ("PYTHON", "LC_", "LANG")
 """What a process reads of its environment as it starts, and cannot be told later."""
 
@@ -184,8 +191,41 @@ def become(asked: Asked) -> None:
     os.environ.update(asked.environment)
     os.chdir(asked.folder)
     sys.path[0] = asked.folder
-    sys.argv = asked.argv
-    runpy.run_module(asked.argv[0], run_name="__main__", alter_sys=True)
+    subprocess.run = partial(run, subprocess.run)
+    go_on_as(asked.argv)
+
+
+def go_on_as(argv: list[str]) -> None:
+    """Be ``python -m`` with these words from here on."""
+    sys.argv = argv
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+
+
+def run(plain: Callable[..., Any], command: list[str], **how: Any) -> Any:
+    """As subprocess.run, with a fork where dcpflow has snakemake plan for it."""
+    if command[:3] != [sys.executable, "-m", "snakemake"] or how.keys() - PLANNING:
+        return plain(command, **how)
+    with tempfile.TemporaryFile("w+b") as output, tempfile.TemporaryFile("w+b") as errors:
+        if (pid := os.fork()) == 0:
+            code: object = 1
+            try:
+                os.dup2(output.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+                go_on_as(command[2:])
+            except SystemExit as end:
+                code = end.code
+            except BaseException:  # nothing of dcpflow may go on in this process
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code if isinstance(code, int) else int(code is not None))
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        said = []
+        for file in (output, errors):
+            file.seek(0)
+            said.append(file.read().decode(how["encoding"]))
+        return subprocess.CompletedProcess(command, code, *said)
 
 
 if __name__ == "__main__":

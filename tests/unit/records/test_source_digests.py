@@ -53,6 +53,27 @@ def test_imports_are_followed_through_modules_and_into_functions(make_package: M
     assert set(names(package)) - {package} == {"task", "helper", "deep", "late"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from PACKAGE import (\n    late,  # one (of two)\n    deep,\n)\n",
+        "from PACKAGE import late, \\\n    deep\n",
+        "import PACKAGE.late as a, \\\n    PACKAGE.deep\n",
+        "import json; import PACKAGE.late, PACKAGE.deep\n",
+        "if True: import PACKAGE.late\nelse: from PACKAGE import deep\n",
+        "try:\n\tfrom .late import *\nexcept ImportError:\n\tfrom . import(deep)\n",
+        "from .late import f\r\nfrom .deep import g  # noqa\r\n",
+        '"""\nimport this is no statement\n"""\nfrom . import late, deep\n',
+        "# what we import:\nimport PACKAGE.late\nimport PACKAGE.deep\n",
+        "größe = 1\nmatch größe:\n    case 1:\n        from PACKAGE import late, deep\n",
+        "\x0cfrom PACKAGE import late\n\x0cfrom PACKAGE import deep\n",
+    ],
+)
+def test_however_an_import_is_written_it_is_followed(make_package: MakePackage, text: str) -> None:
+    package = make_package(task=text, late="", deep="", stranger="")
+    assert set(names(package)) - {package} == {"task", "late", "deep"}
+
+
 @pytest.mark.parametrize("module", ["task", "helper", "deep", "late"])
 def test_an_edit_of_an_imported_module_moves_the_digest(make_package: MakePackage, module: str) -> None:
     package = make_package(**ALL)
