@@ -19,7 +19,7 @@ from dcpflow.bundles.imported_tables import all_rows
 from dcpflow.bundles.kinds import IMPORTED
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import tables
-from dcpflow.protocol import Decision
+from dcpflow.protocol.decision import Decision
 from dcpflow.records import canonical, stagefile
 
 SCHEMA: Final = "dcpflow.imported/1"

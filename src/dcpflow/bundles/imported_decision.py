@@ -9,19 +9,13 @@ from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit import Bundle, Decoded, strict_json
 from dcpflow.evidence.decision import NOT_CLAIMED, NOT_CLAIMED_OF_A_RUN, SCHEMA
-from dcpflow.protocol import (
-    AttemptStatus,
-    Branch,
-    Decision,
-    Gate3Evidence,
-    Interval,
-    Validity,
-    Verdict,
-    registration_warnings,
-)
+from dcpflow.protocol.advice import registration_warnings
 from dcpflow.protocol.campaign import campaign_risk
+from dcpflow.protocol.decision import Decision
 from dcpflow.protocol.gate3 import Gate3Result
-from dcpflow.protocol.intervals import mean, success_lower_bound, zero_hit_upper_bound
+from dcpflow.protocol.intervals import Interval, mean, success_lower_bound, zero_hit_upper_bound
+from dcpflow.protocol.model import AttemptStatus, Branch, Gate3Evidence, Validity
+from dcpflow.protocol.verdicts import Verdict
 
 PROVENANCE: Final = "self-attested"
 NOT_RECORDED: Final = "not recorded in the bundle"

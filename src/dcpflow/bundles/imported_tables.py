@@ -7,8 +7,8 @@ from typing import Any
 
 from dcpflow.bundles.dcp_audit import Decoded, digests
 from dcpflow.evidence import tables
-from dcpflow.protocol import Attempt, Branch, FeedbackPair, NullPair, Outcome, ScoredArtifact
 from dcpflow.protocol.intervals import mean
+from dcpflow.protocol.model import Attempt, Branch, FeedbackPair, NullPair, Outcome, ScoredArtifact
 
 Row = dict[str, Any]
 _ARMS = {"pairs": ("truthful", "neutral"), "null_pairs": ("reference_null", "proposed_sham")}

@@ -20,7 +20,8 @@ from dcpflow.bundles.folders import new_folder, write
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import checks, decision, folder, gates, policies, strata
 from dcpflow.evidence.view import AuditView
-from dcpflow.protocol import Gate1Evidence, Registration
+from dcpflow.protocol.model import Gate1Evidence
+from dcpflow.protocol.registration import Registration
 from dcpflow.records import canonical, history
 from dcpflow.records.layout import Layout
 

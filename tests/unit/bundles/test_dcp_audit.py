@@ -36,7 +36,7 @@ from protocol.random_evidence import random_case
 
 from dcpflow.bundles.dcp_audit import BundleError, decode, digests, strict_json, verify
 from dcpflow.bundles.dcp_audit.manifest import read_bundle
-from dcpflow.protocol import Status
+from dcpflow.protocol.model import Status
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "bundles" / "sqlite-core"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dcpflow.evidence.decision import document
-from dcpflow.protocol import Status
+from dcpflow.protocol.model import Status
 
 if TYPE_CHECKING:
     from tests.unit.evidence.conftest import Case

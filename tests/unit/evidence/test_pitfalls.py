@@ -20,7 +20,8 @@ from protocol.builders import Case, reference, small_core_case
 from dcpflow.bundles.dcp_audit.comparison import compare
 from dcpflow.bundles.verify import RECORDED_BY_US, SELF_ATTESTED, verify
 from dcpflow.errors import EvidenceError
-from dcpflow.protocol import Status, intervals
+from dcpflow.protocol import intervals
+from dcpflow.protocol.model import Status
 from dcpflow.records import canonical, receipts, scores, stagefile
 
 if TYPE_CHECKING:

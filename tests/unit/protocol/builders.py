@@ -538,7 +538,7 @@ def decoded(case: Case) -> Any:
 def decided(case: Case, *, verifier_flaw: bool = False) -> Any:
     """Our decision on a case, its envelope and digests included."""
     from dcpflow.bundles.dcp_audit import envelope_faults
-    from dcpflow.protocol import decide
+    from dcpflow.protocol.decision import decide
 
     parts = decoded(case)
     return decide(

@@ -13,22 +13,11 @@ from typing import Any
 import pytest
 from dcp.evaluate import evaluate
 
-from dcpflow.protocol import (
-    CORE_ONLY,
-    EVERY_HIT,
-    EVIDENCE_ONLY,
-    NEUTRAL_DISCLOSURE,
-    AttemptStatus,
-    Decision,
-    Fault,
-    InconclusiveClass,
-    Recovery,
-    Stake,
-    Status,
-    decide,
-    plain,
-)
+from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.faults import CORE_ONLY, EVERY_HIT, EVIDENCE_ONLY, NEUTRAL_DISCLOSURE, Fault, Stake
+from dcpflow.protocol.model import AttemptStatus, InconclusiveClass, Recovery, Status
 from dcpflow.protocol.pairs import PairStatus
+from dcpflow.protocol.plain import plain
 from protocol.builders import (
     Case,
     decided,

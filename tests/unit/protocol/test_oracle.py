@@ -21,7 +21,7 @@ from dcpflow.bundles.dcp_audit import envelope_faults
 from dcpflow.bundles.dcp_audit.certificate import expected_certificate
 from dcpflow.bundles.dcp_audit.comparison import Comparison, compare
 from dcpflow.bundles.dcp_audit.verify import departures
-from dcpflow.protocol import Decision, decide
+from dcpflow.protocol.decision import Decision, decide
 from protocol.builders import (
     Case,
     decoded,

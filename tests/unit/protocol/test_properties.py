@@ -8,22 +8,21 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpflow.protocol import (
+from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
     AttemptStatus,
-    Decision,
     Gate1Evidence,
     Gate2Evidence,
     InconclusiveClass,
     Outcome,
-    Registration,
     ScoredArtifact,
     Status,
     Validity,
-    decide,
-    plain,
 )
+from dcpflow.protocol.plain import plain
+from dcpflow.protocol.registration import Registration
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
 UNITS = ("u1", "u2", "u3")

@@ -9,7 +9,8 @@ import dcp.registration
 import pytest
 
 from dcpflow.bundles.dcp_audit.decode import registration_payload
-from dcpflow.protocol import Registration, registration_violations, registration_warnings
+from dcpflow.protocol.advice import registration_warnings
+from dcpflow.protocol.registration import Registration, registration_violations
 from protocol.builders import core_registration, decoded, evidence_registration, small_evidence_case
 
 BINARY = {

@@ -19,20 +19,12 @@ from typing import Any
 import pytest
 
 from dcpflow.bundles.dcp_audit import BundleError, digests
-from dcpflow.protocol import (
-    AttemptStatus,
-    Check,
-    Decision,
-    Effect,
-    InconclusiveClass,
-    Recovery,
-    Status,
-    decide,
-    gate3,
-    plain,
-)
+from dcpflow.protocol import gate3
+from dcpflow.protocol.decision import Decision, decide
 from dcpflow.protocol.intervals import finite_set_exact, paired_binary_exact, zero_hit_upper_bound
+from dcpflow.protocol.model import AttemptStatus, Check, Effect, InconclusiveClass, Recovery, Status
 from dcpflow.protocol.pairs import PairStatus
+from dcpflow.protocol.plain import plain
 from dcpflow.protocol.replacements import read_ledger
 from protocol.builders import (
     Case,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dcpflow.bundles.dcp_audit import digests
 from dcpflow.bundles.dcp_audit.decode import Decoded
 from dcpflow.bundles.dcp_audit.envelope import Envelope
-from dcpflow.protocol import Adequacy, Branch, Gate3Evidence
+from dcpflow.protocol.model import Adequacy, Branch, Gate3Evidence
 
 
 def bind(unbound: Decoded) -> Decoded:

@@ -15,28 +15,28 @@ from typing import Any, Final
 from dcpflow.bundles.dcp_audit import digests
 from dcpflow.bundles.dcp_audit.comparison import Echo, Reasons, Words
 from dcpflow.bundles.dcp_audit.decode import Decoded, registration_payload
-from dcpflow.protocol import (
+from dcpflow.protocol.decision import Decision
+from dcpflow.protocol.faults import Stake, blocking
+from dcpflow.protocol.gate2 import AttemptResult, RecoveryResult
+from dcpflow.protocol.gate3 import Gate3Result
+from dcpflow.protocol.intervals import Interval
+from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
     AttemptStatus,
     Branch,
-    Decision,
+    Check,
+    Effect,
     FeedbackPair,
     Gate3Evidence,
-    Interval,
     NullPair,
-    Registration,
-    Stake,
+    Recovery,
     Status,
-    Verdict,
 )
-from dcpflow.protocol.faults import blocking
-from dcpflow.protocol.gate2 import AttemptResult, RecoveryResult
-from dcpflow.protocol.gate3 import Gate3Result
-from dcpflow.protocol.model import Check, Effect, Recovery
 from dcpflow.protocol.neutral_recovery import neutral_attempt
 from dcpflow.protocol.pairs import PairResult, PairStatus
-from dcpflow.protocol.registration import NO_REPLACEMENT
+from dcpflow.protocol.registration import NO_REPLACEMENT, Registration
+from dcpflow.protocol.verdicts import Verdict
 
 _REPLACEMENT_KEYS: Final = (
     "gate3_pair_replacement_policy",

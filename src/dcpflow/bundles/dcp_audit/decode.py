@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from dcpflow.bundles.dcp_audit.envelope import Envelope
 from dcpflow.bundles.dcp_audit.errors import BundleError
-from dcpflow.protocol import (
+from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
     Branch,
@@ -27,11 +27,10 @@ from dcpflow.protocol import (
     NullCalibration,
     NullPair,
     Outcome,
-    Registration,
     ScoredArtifact,
     Validity,
 )
-from dcpflow.protocol.registration import MAX_INTEGER
+from dcpflow.protocol.registration import MAX_INTEGER, Registration
 
 T = TypeVar("T")
 Read = Callable[["Place", Any], Any]

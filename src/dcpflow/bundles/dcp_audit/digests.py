@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dcpflow.bundles.dcp_audit.strict_json import compact
-from dcpflow.protocol import (
+from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
     Branch,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.decode import Decoded, registration_payload
-from dcpflow.protocol import (
+from dcpflow.protocol.model import (
     Adequacy,
     Attempt,
     Branch,
@@ -20,8 +20,8 @@ from dcpflow.protocol import (
     NullCalibration,
     NullPair,
     ScoredArtifact,
-    plain,
 )
+from dcpflow.protocol.plain import plain
 
 Names = Mapping[str, str]
 """Field of the format to attribute of ours."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from dcpflow.bundles.dcp_audit import digests
 from dcpflow.bundles.dcp_audit.decode import Decoded
-from dcpflow.protocol import (
+from dcpflow.protocol.faults import (
     CHALLENGERS,
     CORE_ONLY,
     EVERY_HIT,
@@ -19,9 +19,9 @@ from dcpflow.protocol import (
     NEUTRAL_ARM,
     NEUTRAL_SCOPE,
     Fault,
-    Gate3Evidence,
     Stake,
 )
+from dcpflow.protocol.model import Gate3Evidence
 from dcpflow.protocol.text import is_canonical, is_explicit
 
 _ATTESTATIONS: Final[dict[str, frozenset[Stake]]] = {

@@ -13,8 +13,9 @@ from dcpflow.bundles.dcp_audit.decode import Decoded, decode
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.bundles.dcp_audit.integrity import envelope_faults
 from dcpflow.bundles.dcp_audit.manifest import Bundle, read_bundle
-from dcpflow.protocol import Decision, Registration, Stake, decide
-from dcpflow.protocol.faults import blocking
+from dcpflow.protocol.decision import Decision, decide
+from dcpflow.protocol.faults import Stake, blocking
+from dcpflow.protocol.registration import Registration
 
 PROVENANCE: Final = "self-attested"
 """What a bundle of this format rests on: its author's word, and digests of its own content."""
