@@ -273,7 +273,7 @@ def test_deciding_loads_nothing_but_the_protocol_itself() -> None:
     """No other room of ours, no package, and nothing that reads files, clocks or random numbers by itself."""
     program = (
         "import sys; before = set(sys.modules)\n"
-        "import dcpflow.protocol\n"
+        "import dcpflow.protocol.decision\n"
         "loaded = {name for name in set(sys.modules) - before}\n"
         "print(*sorted(n for n in loaded if n.split('.')[0] not in sys.stdlib_module_names))\n"
     )
