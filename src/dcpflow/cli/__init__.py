@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dcpflow.cli import authority, beginning, bundles, looking, parties, planning, registry, shipped, verifying
-from dcpflow.errors import DcpflowError, shown, storage_error
+from dcpflow.errors import DcpflowError, shown, told
 
 # Each command imports where it runs what it needs, so that none waits for what another needs.
 
@@ -18,13 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         result: int | None = options.run(options)
-    except DcpflowError as error:
-        print(f"dcpflow: {shown(error)}", file=sys.stderr)
-        return 1
     except BrokenPipeError:
         return 1
-    except OSError as error:
-        fault = storage_error(error)
+    except (DcpflowError, OSError) as error:
+        fault = told(error)
         if fault is None:
             raise
         print(f"dcpflow: {shown(fault)}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dcpflow.errors import UsageError, shown
 
 if TYPE_CHECKING:
+    import datetime
+
     from dcpflow.stages.workflow import Workflow
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,9 @@ from dcpflow.cli.shared import Commands, audit_of, bad_usage, day, nonce_in, reg
 from dcpflow.errors import DcpflowError, UsageError
 
 if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Sequence
+
     from dcpflow.authority.certificate import Account
     from dcpflow.authority.log import Log
     from dcpflow.authority.trust import Party
