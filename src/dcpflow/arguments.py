@@ -1,4 +1,4 @@
-"""Command-line arguments that the command and all jobs share."""
+"""Command-line arguments that all jobs share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dcpflow.errors import DcpflowError, shown, storage_error
+from dcpflow.errors import DcpflowError, shown, told
 
 if TYPE_CHECKING:
     from dcpflow.stages.laboratory import Job
@@ -39,11 +39,8 @@ def run(parser: argparse.ArgumentParser, work: Callable[[argparse.Namespace], No
     options = parser.parse_args()
     try:
         work(options)
-    except DcpflowError as error:
-        print(shown(error), file=sys.stderr)
-        raise SystemExit(1) from None
-    except OSError as error:
-        fault = storage_error(error)
+    except (DcpflowError, OSError) as error:
+        fault = told(error)
         if fault is None:
             raise
         print(shown(fault), file=sys.stderr)

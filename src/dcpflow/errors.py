@@ -73,3 +73,10 @@ def storage_error(error: OSError) -> StorageError | None:
         f"{error.filename or 'a file'} cannot be written or read: {what}",
         f"Nothing that was committed is lost: {remedy}, and run the same command again, which goes on from here",
     )
+
+
+def told(error: Exception) -> DcpflowError | None:
+    """An error as one that is told in a line; None for a fault of the program, which keeps its traceback."""
+    if isinstance(error, OSError):
+        return storage_error(error)
+    return error if isinstance(error, DcpflowError) else None

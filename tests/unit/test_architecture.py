@@ -35,8 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "authority": {"records", "protocol"},
     "stages": BELOW_STAGES,
     "arguments": {"stages"},
-    "cli": {"arguments", "cli_authority", "stages", "bundles", "report", "planning"},
-    "cli_authority": {"authority", "stages", "bundles"},
+    "cli": {"stages", "bundles", "report", "planning", "authority"},
     "__main__": {"cli"},
     "__init__": set(),
 }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from dcpflow.bundles import shapes
 from dcpflow.bundles.dcp_audit import strict_json
@@ -16,7 +15,7 @@ from dcpflow.bundles.shapes import COUNT, DIGEST, OBJECT, TEXT, Mismatch, Shape,
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder
 from dcpflow.evidence.view import AuditView
-from dcpflow.records import canonical, history, plan, registration, snapshot
+from dcpflow.records import canonical, finite, history, plan, registration, snapshot
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
@@ -229,17 +228,7 @@ def _message(raw: bytes, name: str, number: int) -> dict[str, Any]:
     return value
 
 
-def _finite(token: str) -> float:
-    value = float(token)
-    if not math.isfinite(value):
-        raise ValueError(f"{token:.40} is too large")
-    return value
-
-
-def _refuse(token: str) -> NoReturn:
-    raise ValueError(f"{token} is no JSON number")
-
-
+_finite, _refuse = finite.hooks(ValueError)
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 
 

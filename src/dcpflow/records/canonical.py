@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import rfc8785
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import large_json
+from dcpflow.records import finite, large_json
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 MAX_DEPTH = 64
@@ -140,17 +139,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _finite(token: str) -> float:
-    number = float(token)
-    if not math.isfinite(number):
-        raise _Odd(f"{token:.40} is beyond the range of numbers")
-    return number
-
-
-def _refuse(token: str) -> NoReturn:
-    raise _Odd(f"{token} is not JSON")
-
-
 def _integer(token: str) -> int | float:
     """Canonical JSON writes numbers from 2^53 on without a point; they are doubles all the same."""
     number = int(token)
@@ -161,6 +149,7 @@ def _integer(token: str) -> int | float:
     return float(token)
 
 
+_finite, _refuse = finite.hooks(_Odd, "is beyond the range of numbers", "is not JSON")
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_integer, parse_float=_finite)
 
 

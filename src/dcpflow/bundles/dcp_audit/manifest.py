@@ -88,6 +88,27 @@ def payload_names(profile: str) -> tuple[str, ...]:
     return tuple(name for name in _SCHEMA_NAMES if profile == FULL_PROFILE or name != "gate3")
 
 
+def fixed_fields(profile: str) -> dict[str, Any]:
+    """What a manifest of a profile says, whatever its payloads are."""
+    fixed: dict[str, Any] = {
+        "format": next(name for name, profiled in _FORMATS.items() if profiled == profile),
+        "format_version": "1.0",
+        "hash_algorithm": "sha256",
+        "provenance_scope": "local_content_addressed_only",
+        "formal_certificate_issued": False,
+    }
+    return fixed | {"profile": FULL_PROFILE} if profile == FULL_PROFILE else fixed
+
+
+def entry_fields(profile: str, name: str) -> dict[str, str]:
+    """What a manifest says of a payload, whatever its content is."""
+    return {
+        "path": f"payload/{name}.json",
+        "schema": f"{_SCHEMA_PREFIX[profile]}.{_SCHEMA_NAMES[name]}.v1",
+        "media_type": "application/json",
+    }
+
+
 def _profile(manifest: Any) -> str:
     name = manifest.get("format") if isinstance(manifest, dict) else None
     if not isinstance(name, str) or name not in _FORMATS:
@@ -96,15 +117,7 @@ def _profile(manifest: Any) -> str:
 
 
 def _check_manifest(manifest: dict[str, Any], profile: str) -> None:
-    fixed: dict[str, Any] = {
-        "format": manifest["format"],
-        "format_version": "1.0",
-        "hash_algorithm": "sha256",
-        "provenance_scope": "local_content_addressed_only",
-        "formal_certificate_issued": False,
-    }
-    if profile == FULL_PROFILE:
-        fixed["profile"] = FULL_PROFILE
+    fixed = fixed_fields(profile)
     _check_keys(manifest, {*fixed, "payloads", "bundle_id"}, "")
     _check_values(manifest, fixed, "")
     if not isinstance(manifest["bundle_id"], str):
@@ -117,11 +130,7 @@ def _check_manifest(manifest: dict[str, Any], profile: str) -> None:
         place = f"payloads.{name}"
         if not isinstance(entry, dict):
             raise BundleError(MANIFEST, place, "type", "must be an object")
-        own = {
-            "path": f"payload/{name}.json",
-            "schema": f"{_SCHEMA_PREFIX[profile]}.{_SCHEMA_NAMES[name]}.v1",
-            "media_type": "application/json",
-        }
+        own = entry_fields(profile, name)
         _check_keys(entry, {*own, "content_digest", "size_bytes"}, place)
         _check_values(entry, own, place)
         if not isinstance(entry["content_digest"], str):

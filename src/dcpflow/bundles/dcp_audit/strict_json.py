@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
-from dcpflow.records import large_json
+from dcpflow.records import finite, large_json
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Largest file that is read. The published bundles stay below 1 MiB."""
@@ -43,15 +42,7 @@ def loads(data: bytes, file: str) -> Any:
             raise BundleError(file, "", "duplicate_key", f"{twice!r} stands twice in one object")
         return result
 
-    def constant(token: str) -> NoReturn:
-        raise BundleError(file, "", "finite", f"{token} is no JSON number")
-
-    def number(token: str) -> float:
-        value = float(token)
-        if not math.isfinite(value):
-            raise BundleError(file, "", "finite", f"{token[:40]} is too large")
-        return value
-
+    number, constant = finite.hooks(lambda fault: BundleError(file, "", "finite", fault))
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
         if b"\\u" in data:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from dcpflow.bundles.dcp_audit.manifest import FULL_PROFILE, MANIFEST
+from dcpflow.bundles.dcp_audit.manifest import CORE_PROFILE, FULL_PROFILE, MANIFEST, entry_fields, fixed_fields
 from dcpflow.bundles.dcp_audit.strict_json import digest, stored_form
-
-_SCHEMAS: Final = {
-    "registration": "registration",
-    "integrity": "integrity-evidence",
-    "gate1": "gate1-evidence",
-    "gate2": "gate2-evidence",
-    "gate3": "gate3-evidence",
-    "certificate": "kernel-decision-record",
-}
 
 
 def bundle_files(payloads: Mapping[str, Any]) -> dict[str, bytes]:
@@ -25,30 +16,15 @@ def bundle_files(payloads: Mapping[str, Any]) -> dict[str, bytes]:
         payloads: every payload by name, the certificate included. With ``gate3`` the bundle is of the full profile,
             otherwise of the core profile.
     """
-    data = {f"payload/{name}.json": stored_form(payload) for name, payload in payloads.items()}
-    return {MANIFEST: stored_form(_manifest(data, full="gate3" in payloads)), **data}
-
-
-def _manifest(data: Mapping[str, bytes], *, full: bool) -> dict[str, Any]:
-    prefix = "dcp.full-audit" if full else "dcp.core"
-    names = {path.removeprefix("payload/").removesuffix(".json"): path for path in data}
-    manifest: dict[str, Any] = {
-        "format": "dcp-audit-bundle" if full else "dcp-core-evidence-bundle",
-        "format_version": "1.0",
-        "hash_algorithm": "sha256",
-        "provenance_scope": "local_content_addressed_only",
-        "formal_certificate_issued": False,
+    profile = FULL_PROFILE if "gate3" in payloads else CORE_PROFILE
+    fields = {name: entry_fields(profile, name) for name in payloads}
+    data = {name: stored_form(payload) for name, payload in payloads.items()}
+    manifest = {
+        **fixed_fields(profile),
         "payloads": {
-            name: {
-                "path": path,
-                "schema": f"{prefix}.{_SCHEMAS[name]}.v1",
-                "media_type": "application/json",
-                "content_digest": digest(data[path]),
-                "size_bytes": len(data[path]),
-            }
-            for name, path in names.items()
+            name: {**fields[name], "content_digest": digest(stored), "size_bytes": len(stored)}
+            for name, stored in data.items()
         },
     }
-    if full:
-        manifest["profile"] = FULL_PROFILE
-    return {**manifest, "bundle_id": digest(stored_form(manifest))}
+    whole = {**manifest, "bundle_id": digest(stored_form(manifest))}
+    return {MANIFEST: stored_form(whole), **{fields[name]["path"]: stored for name, stored in data.items()}}

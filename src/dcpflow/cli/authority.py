@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dcpflow.authority import kinds
+from dcpflow.cli.shared import Commands, day
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dcpflow.authority.certificate import Account, Certificate
-    from dcpflow.authority.log import Log
-    from dcpflow.authority.trust import Party
-    from dcpflow.bundles.verify import Verification
+    from dcpflow.authority.certificate import Certificate
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the commands."""
     command = commands.add_parser("keys", help="make a key pair")
     command.add_argument("new", choices=["new"])
@@ -29,7 +23,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("certify", help="verify an audit and sign a certificate of it")
     _add_audit(command)
     command.add_argument("--key", type=Path, required=True, help="the private key")
-    command.add_argument("--expires", type=_day, metavar="DATE", help="last day on which it stands, as 2031-12-31")
+    command.add_argument("--expires", type=day, metavar="DATE", help="last day on which it stands, as 2031-12-31")
     command.add_argument(
         "--expires-with-newer",
         action="append",
@@ -99,69 +93,6 @@ def _add_scored(command: argparse.ArgumentParser) -> None:
 def _add_registry(command: argparse.ArgumentParser) -> None:
     command.add_argument("--registry", required=True, metavar="DIR", help="the registry's folder")
     command.add_argument("--key", type=Path, help="the registry's private key, to sign a checkpoint at once")
-
-
-def add_trusting(command: argparse.ArgumentParser) -> None:
-    """Add the options by which ``verify`` is told of certificates, and of whom to believe."""
-    group = command.add_argument_group("certificate")
-    group.add_argument("--certificate", type=Path, metavar="FILE", help="by default the one beside what is verified")
-    add_trust(group)
-
-
-def add_trust(group: argparse._ActionsContainer) -> None:
-    """Add the options that say whom to believe, and when."""
-    group.add_argument("--trust", type=Path, metavar="FILE", help="whose keys to believe (docs/certificates.md)")
-    group.add_argument("--at", type=_day, metavar="DATE", help="the day on which it has to stand; by default today")
-
-
-def account(options: argparse.Namespace, found: Verification, registry: str | None) -> Account | None:
-    """What the certificate of a verified audit is worth; None where there is none, and nothing was asked about one."""
-    from dcpflow.bundles.kinds import certificate_of  # noqa: PLC0415
-
-    asked = options.certificate or options.trust or registry or options.at
-    lies_beside = found.replayed is not None and certificate_of(Path(found.path), found.kind).exists()
-    if not found.ok or not (asked or lies_beside):
-        return None
-    from dcpflow.stages import certifying  # noqa: PLC0415
-
-    return certifying.account_of(found, options.certificate, *trusted(options, registry))
-
-
-def trusted(
-    options: argparse.Namespace, registry: str | None
-) -> tuple[Sequence[Party] | None, Log | None, datetime.date | None]:
-    """Whose keys are believed, the registry that is asked, and for which day."""
-    from dcpflow.authority import trust  # noqa: PLC0415
-    from dcpflow.stages.registry import open_place  # noqa: PLC0415
-
-    parties = trust.read(options.trust) if options.trust else None
-    return parties, open_place(registry) if registry else None, options.at
-
-
-def to_json(account: Account) -> dict[str, Any]:
-    """The account for programs."""
-    from dcpflow.stages import certificate_text  # noqa: PLC0415
-
-    return {"certificate": certificate_text.to_json(account), "formal_certificate_issued": account.formal}
-
-
-def show(account: Account, path: Path) -> None:
-    """Print the account, and every fault once more in a line of its own."""
-    from dcpflow.bundles.screen import plain  # noqa: PLC0415
-    from dcpflow.stages import certificate_text  # noqa: PLC0415
-
-    print(certificate_text.render(account), flush=True)
-    for fault in account.faults:
-        print(plain(f"dcpflow: {path}: the certificate does not hold: {fault}"), file=sys.stderr)
-
-
-def _day(text: str) -> datetime.date:
-    from dcpflow.authority.statement import day  # noqa: PLC0415
-
-    try:
-        return day(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _keys_new(options: argparse.Namespace) -> None:
