@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import gc
 import hashlib
 import json
 import os
@@ -513,3 +514,9 @@ def _open_the_way_to(paths: Sequence[Path]) -> None:
     for place, path in kept:
         path.mkdir(parents=True, exist_ok=True, mode=0o755)
         mount(place, path, None, MS_BIND | MS_REC)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests live to the end: neither the collector nor the forks of a test look at them again."""
+    gc.collect()
+    gc.freeze()

@@ -233,7 +233,7 @@ def test_another_model_runs_all_episodes(audit: Audit) -> None:
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the library that every command of the test uses, to be edited."""
     copy = tmp_path / "library" / "dcpflow"
-    shutil.copytree(Path(dcpflow.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(dcpflow.__file__).parent, copy)
     monkeypatch.setenv("PYTHONPATH", str(copy.parent))
     return copy
 

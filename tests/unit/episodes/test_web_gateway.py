@@ -341,10 +341,10 @@ def test_h16_slow_headers_end_with_the_child_process() -> None:
 
     with serving({"/": drip}) as server:
         slow = gateway(server, rules={"fetch_seconds": 0.2})
-        with Evaluator(slow.prepare, 0.6, 512, patience=1) as child:
+        with Evaluator(slow.prepare, 2, 512, patience=1) as child:
             began = time.monotonic()
             assert failed(fetched(child, "http://plain.test/")) == "the page could not be read: it took too long"
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 7
             assert failed(fetched(child, "http://nowhere.test/")) == "the host's name cannot be resolved"
 
 
