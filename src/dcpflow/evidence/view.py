@@ -480,8 +480,10 @@ def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
 
 
 def _packets(episodes: Sequence[Episode], objects: ObjectStore, store: EpisodeStore) -> dict[str, Packet]:
-    named = {e.record.packet: store.run_again(e.key, e.record.attempt) for e in episodes if e.record.packet}
-    return {digest: packet.load(objects, digest, remedy) for digest, remedy in named.items()}
+    named = {e.record.packet: e for e in episodes if e.record.packet}
+    return {
+        digest: packet.load(objects, digest, store.run_again(e.key, e.record.attempt)) for digest, e in named.items()
+    }
 
 
 def _check_packet(
@@ -529,26 +531,27 @@ def _check_scores(
 ) -> None:
     """Each phase was scored on exactly those of the standing records that are its own, each candidate once, and an
     artifact that no episode has committed only where it was registered."""
-    standing = {_name(e): e.digest for e in episodes}
+    standing = {_name(e): e for e in episodes}
     own = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
-    keys = {_name(e): e.key for e in episodes}
     for phase, (inputs, _, _) in phases.items():
-        if strange := next((name for name in inputs if name not in keys or not own[phase].holds(keys[name])), None):
+        foreign = (name for name in inputs if name not in standing or not own[phase].holds(standing[name].key))
+        if strange := next(foreign, None):
             raise EvidenceError(
                 f"{paths[phase]} was made from {strange}, which is no episode of that phase", _again(paths[phase])
             )
     scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
-    for name, digest in standing.items():
+    for name, episode in standing.items():
         if name not in scored:
             raise EvidenceError(f"the episode {name} was committed but not scored", "Run snakemake again")
-        if scored[name][0] != digest:
+        if scored[name][0] != episode.digest:
             path = paths[scored[name][1]]
             raise EvidenceError(f"{path} was made from another record of {name} than the one that stands", _again(path))
     wanted = {(e.digest, number, c) for e in episodes for number, c in enumerate(e.record.candidates, 1)}
     for phase, (inputs, rows, _) in phases.items():
+        records = set(inputs.values())
         for row in rows:
             if row.role == "candidate":
-                if (row.record, row.number, row.artifact) not in wanted or row.record not in inputs.values():
+                if (row.record, row.number, row.artifact) not in wanted or row.record not in records:
                     raise EvidenceError(
                         f"{paths[phase]} scores a candidate of {row.stage} slot {row.slot} that no record holds",
                         _again(paths[phase]),

@@ -65,11 +65,13 @@ def _is_plain(value: Any) -> bool:
 def is_encoded(value: Any, data: bytes) -> bool:
     """Whether bytes are the canonical form of the value that was decoded from them.
 
-    Of a text in which no number needs care, the standard library's own form is as good where it is equal: keys were
+    Of a value in which no number needs care, the standard library's own form is as good where it is equal: keys were
     texts before.
     """
-    if data.isascii() and not _has_number_to_care_for(text := data.decode()) and _QUICK.encode(value) == text:
-        return True
+    if data.isascii():
+        text = data.decode()
+        if (_is_plain(value) or not _has_number_to_care_for(text)) and _QUICK.encode(value) == text:
+            return True
     return encode(value) == data
 
 
@@ -79,9 +81,12 @@ def _has_number_to_care_for(text: str) -> bool:
     return bool(there) and _NUMBER_TO_CARE_FOR.search(text) is not None
 
 
-def digest(data: bytes) -> str:
-    """``sha256:`` and 64 lower-case hex digits of the bytes."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def digest(data: bytes | memoryview, *more: bytes) -> str:
+    """``sha256:`` and 64 lower-case hex digits of the bytes, and of those that follow them."""
+    found = hashlib.sha256(data)
+    for part in more:
+        found.update(part)
+    return f"sha256:{found.hexdigest()}"
 
 
 def digest_of(value: Any) -> str:
