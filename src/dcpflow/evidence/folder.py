@@ -17,7 +17,7 @@ from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
 from dcpflow.evidence import policies as of_policies
 from dcpflow.evidence import strata as of_strata
 from dcpflow.evidence.checks import Check, Context
-from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
+from dcpflow.records import beside, canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
@@ -157,11 +157,11 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     Raises:
         EvidenceError: something is missing, altered or foreign, or a table is not what records and scores give.
     """
-    seen = load_view(layout, receipt_paths, score_paths)
-    public.read(layout, seen.registered.parts["task"]["seal"]["public"])
-    manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
-    found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
-    known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
+    with beside.begun(lambda: _read_tables(layout), [table_path(layout, name) for name in TABLES]) as tables_read:
+        seen = load_view(layout, receipt_paths, score_paths)
+        public.read(layout, seen.registered.parts["task"]["seal"]["public"])
+        manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
+        found, known = tables_read()
     if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
@@ -169,7 +169,7 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     expected = rows.all_rows(seen, known)
     digests = {name: tables.rows_digest(name, expected[name]) for name in TABLES}
     for name in TABLES:
-        _expect(layout, name, tables.rows_digest(name, found[name]), digests[name])
+        _expect(layout, name, found[name], digests[name])
         _expect(layout, name, digests[name], manifest["tables"][name])
     if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
@@ -185,6 +185,17 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
             f"To make them again: rm -f '{path}' and run snakemake again",
         )
     return Evidence(seen, audit_facts, known, digests)
+
+
+def _read_tables(layout: Layout) -> tuple[dict[str, str], dict[str, dict[str, bool]]]:
+    """The digest of each table's rows, and what they tell of each episode, by record digest."""
+    digests, known = {}, {}
+    for name in TABLES:
+        found = tables.read(table_path(layout, name), name)
+        digests[name] = tables.rows_digest(name, found)
+        if name == "episodes":
+            known = {row["record"]: {fact: row[fact] for fact in EPISODE_FACTS} for row in found}
+    return digests, known
 
 
 def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Decided:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores, snapshot
+from dcpflow.records import beside, calls, canonical, packet, plan, receipts, registration, scores, snapshot
 from dcpflow.records.calls import Call
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -356,6 +356,25 @@ def _load(
     layout: Layout, registered: Registered, receipt_paths: Iterable[Path], score_paths: Mapping[str, Path]
 ) -> AuditView:
     """The episodes of one contract, with their scores and all that their records name."""
+    paths = {
+        phase: score_paths[phase] for phase in plan.phases(registered.config("design")) if phase in score_paths
+    }
+
+    def read() -> dict[str, tuple[dict[str, str], list[ScoreRow], str]]:
+        return {phase: scores.read(path, registered.contract, registered.units) for phase, path in paths.items()}
+
+    with beside.begun(read, paths.values()) as scored:
+        return _load_with(scored, layout, registered, receipt_paths, score_paths)
+
+
+def _load_with(
+    scored: Callable[[], Mapping[str, tuple[dict[str, str], list[ScoreRow], str]]],
+    layout: Layout,
+    registered: Registered,
+    receipt_paths: Iterable[Path],
+    score_paths: Mapping[str, Path],
+) -> AuditView:
+    """The same with what reads the scores, which takes the longest."""
     store = EpisodeStore(layout.store, registered.contract)
     objects = ObjectStore(layout.objects)
     design = registered.config("design")
@@ -380,11 +399,7 @@ def _load(
         if record.workspace:
             # no check rests on it, but what a record names has to be there
             _object(record.workspace, f"the list of what {record.key} left in its workspace", record, objects, store)
-    phases = {
-        phase: scores.read(score_paths[phase], registered.contract, registered.units)
-        for phase in plan.phases(design)
-        if phase in score_paths
-    }
+    phases = scored()
     if score_paths:
         _check_scores(registered, episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
