@@ -55,24 +55,13 @@ def _is_plain(value: Any) -> bool:
         case int():
             return -_SMALL < value < _SMALL
         case list():
-            return _TEXTS.issuperset(map(type, value)) or all(map(_is_plain, value))
+            return all(_is_plain(item) for item in value if type(item) is not str)
         case dict():
-            return _TEXTS.issuperset(map(type, value)) and all(map(_is_plain, value.values()))
+            # most are texts, for which no call is made
+            others = [item for item in value.values() if type(item) is not str]
+            return _TEXTS.issuperset(map(type, value)) and all(map(_is_plain, others))
         case _:
             return False
-
-
-def is_encoded(value: Any, data: bytes) -> bool:
-    """Whether bytes are the canonical form of the value that was decoded from them.
-
-    Of a value in which no number needs care, the standard library's own form is as good where it is equal: keys were
-    texts before.
-    """
-    if data.isascii():
-        text = data.decode()
-        if (_is_plain(value) or not _has_number_to_care_for(text)) and _QUICK.encode(value) == text:
-            return True
-    return encode(value) == data
 
 
 def _has_number_to_care_for(text: str) -> bool:
@@ -130,6 +119,36 @@ def decode(data: bytes, where: str) -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH and _too_deep(value):
         raise EvidenceError(f"{where}: nested more than {MAX_DEPTH} levels deep")
     return value
+
+
+def decode_encoded(data: bytes, where: str) -> Any:
+    """Strictly read JSON that has to be in its canonical form.
+
+    Raises:
+        EvidenceError: the bytes are not such JSON.
+    """
+    if (quick := _plainly_encoded(data)) is not None:
+        return quick
+    value = decode(data, where)
+    if encode(value) != data:
+        raise EvidenceError(f"{where}: not in canonical form")
+    return value
+
+
+def _plainly_encoded(data: bytes) -> Any:
+    """The value of texts and small integers whose canonical form the bytes plainly are; None for all other bytes.
+
+    What is read without any care is what stands there, where writing it gives the same bytes: a key that stood twice
+    would be written once.
+    """
+    if not data.isascii() or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        return None
+    text = data.decode()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if _is_plain(value) and _QUICK.encode(value) == text else None
 
 
 class _Odd(Exception):

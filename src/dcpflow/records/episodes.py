@@ -107,9 +107,7 @@ class EpisodeRecord:
         Raises:
             EvidenceError: it is not such a record.
         """
-        value = canonical.decode(data, where)
-        if not canonical.is_encoded(value, data):
-            raise EvidenceError(f"{where}: not in canonical form")
+        value = canonical.decode_encoded(data, where)
         if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA:
             raise EvidenceError(f"{where}: not an episode record (expected schema {SCHEMA})")
         if value.keys() != _KINDS.keys():
