@@ -8,6 +8,7 @@ import math
 import re
 import struct
 from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 import rfc8785
@@ -29,7 +30,8 @@ _NUMBER_TO_CARE_FOR = re.compile(r'(?:^|":|[,\[])-?(?:[0-9]+(?:\.0(?![0-9])|[.0-
 
 _LONG = re.compile("[0-9]{16}")
 _TEXTS = frozenset({str})
-_SMALL = 10**15
+_DIGITS = 15
+_SMALL = 10**_DIGITS
 
 
 def encode(value: Any) -> bytes:
@@ -37,6 +39,8 @@ def encode(value: Any) -> bytes:
 
     Integers must lie within ±2^53 (RFC 8785), floats must be finite; larger numbers travel as strings.
     """
+    if type(value) is str and value.isascii():
+        return encode_basestring(value).encode()
     try:
         quick = _QUICK.encode(value)
     except (TypeError, ValueError):
@@ -138,17 +142,17 @@ def decode_encoded(data: bytes, where: str) -> Any:
 def _plainly_encoded(data: bytes) -> Any:
     """The value of texts and small integers whose canonical form the bytes plainly are; None for all other bytes.
 
-    What is read without any care is what stands there, where writing it gives the same bytes: a key that stood twice
+    What is read without more care is what stands there, where writing it gives the same bytes: a key that stood twice
     would be written once.
     """
     if not data.isascii() or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
         return None
     text = data.decode()
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = _PLAIN_DECODER.decode(text)
+    except (_Odd, ValueError):
         return None
-    return value if _is_plain(value) and _QUICK.encode(value) == text else None
+    return value if _QUICK.encode(value) == text else None
 
 
 class _Odd(Exception):
@@ -185,6 +189,13 @@ def _integer(token: str) -> int | float:
     return float(token)
 
 
+def _small(token: str) -> int:
+    if len(token) > _DIGITS:
+        raise _Odd("large")
+    return int(token)
+
+
+_PLAIN_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_small, parse_float=_refuse)
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_integer, parse_float=_finite)
 
 
