@@ -163,9 +163,7 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
 
 
 @contextmanager
-def _reading(
-    layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]
-) -> Iterator[Evidence]:
+def _reading(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Iterator[Evidence]:
     """The same; many rows are held against records and scores beside what the block makes of the evidence, and whatever
     comes of the block, a table that is not what they give is told."""
     paths = [table_path(layout, name) for name in TABLES]

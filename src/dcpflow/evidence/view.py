@@ -356,9 +356,7 @@ def _load(
     layout: Layout, registered: Registered, receipt_paths: Iterable[Path], score_paths: Mapping[str, Path]
 ) -> AuditView:
     """The episodes of one contract, with their scores and all that their records name."""
-    paths = {
-        phase: score_paths[phase] for phase in plan.phases(registered.config("design")) if phase in score_paths
-    }
+    paths = {phase: score_paths[phase] for phase in plan.phases(registered.config("design")) if phase in score_paths}
 
     def read() -> dict[str, tuple[dict[str, str], list[ScoreRow], str]]:
         return {phase: scores.read(path, registered.contract, registered.units) for phase, path in paths.items()}

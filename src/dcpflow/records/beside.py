@@ -62,7 +62,7 @@ def _pays(files: Iterable[Path]) -> bool:
 def _is_safe() -> bool:
     """Whether there is a second processor, and no other thread in this process, those of libraries included."""
     try:
-        return len(os.sched_getaffinity(0)) > 1 and len(os.listdir(_THREADS)) == 1
+        return len(os.sched_getaffinity(0)) > 1 and sum(1 for _ in Path(_THREADS).iterdir()) == 1
     except (AttributeError, OSError):
         # not on Linux
         return False

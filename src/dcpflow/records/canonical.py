@@ -31,7 +31,7 @@ _NUMBER_TO_CARE_FOR = re.compile(r'(?:^|":|[,\[])-?(?:[0-9]+(?:\.0(?![0-9])|[.0-
 _LONG = re.compile("[0-9]{16}")
 _TEXTS = frozenset({str})
 _DIGITS = 15
-_SMALL = 10**_DIGITS
+_SMALL: int = 10**_DIGITS
 
 
 def encode(value: Any) -> bytes:
@@ -74,7 +74,7 @@ def _has_number_to_care_for(text: str) -> bool:
     return bool(there) and _NUMBER_TO_CARE_FOR.search(text) is not None
 
 
-def digest(data: bytes | memoryview, *more: bytes) -> str:
+def digest(data: bytes | memoryview[Any], *more: bytes) -> str:
     """``sha256:`` and 64 lower-case hex digits of the bytes, and of those that follow them."""
     found = hashlib.sha256(data)
     for part in more:

@@ -131,7 +131,10 @@ def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:
         folder = store.folder(receipt.key, receipt.attempt)
         return EvidenceError(problem, f"To restore it: rm -rf '{folder}' '{path}' and run snakemake again")
 
-    data = store.committed(receipt.key, receipt.attempt)
+    try:
+        data = store.committed(receipt.key, receipt.attempt)
+    except OSError as error:
+        raise refused(f"the record of {receipt.key} cannot be read: {place}: {error.strerror}") from None
     if data is None:
         raise refused(f"the record of {receipt.key} is missing: {place}")
     if canonical.digest(data) != receipt.record:
