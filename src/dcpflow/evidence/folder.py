@@ -5,6 +5,7 @@ Neither task, agent nor nonce is needed here: what they have to tell was recorde
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -227,6 +228,23 @@ def _read_tables(layout: Layout) -> tuple[dict[str, str], dict[str, dict[str, bo
     return digests, known
 
 
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """What is kept meanwhile grows to a million objects, which would be searched for cycles again and again; there are
+    none to be found."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            # both together count what was kept as old, and search nothing
+            gc.freeze()
+            gc.unfreeze()
+            gc.enable()
+
+
+@_no_search_for_cycles()
 def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Decided:
     """Reach the decision from the evidence; writes nothing.
 
