@@ -318,7 +318,19 @@ def test_an_edited_table_is_named(audit_copy: Audit, name: str) -> None:
         found = [{**dict.fromkeys(tables.SCHEMAS[name]), "record": R}]
     else:
         found[0] = {**found[0], "record": R} if "record" in found[0] else {**found[0], "unit": R}
+    if name == "scores":
+        found = [{**row, "units": (0.5,)} for row in found]
     tables.write(path, name, found, R)
+    fails(audit_copy, str(path), "rm -f")
+
+
+def test_a_unit_of_the_other_sign_is_named_even_where_it_is_nothing(audit_copy: Audit) -> None:
+    path = folder.table_path(audit_copy.job.layout, "scores")
+    table = pq.read_table(path)
+    signed = [[-unit if unit == 0 else unit for unit in units] for units in table["units"].to_pylist()]
+    assert signed == table["units"].to_pylist() and "-0.0" in str(signed)
+    column = table.column_names.index("units")
+    pq.write_table(table.set_column(column, table.field("units"), pa.array(signed, pa.list_(pa.float64()))), path)
     fails(audit_copy, str(path), "rm -f")
 
 
