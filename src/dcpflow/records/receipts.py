@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, plan, stagefile
+from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 
 SCHEMA = "dcpflow.receipt/1"
@@ -133,8 +133,8 @@ def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:
 
     try:
         data = store.committed(receipt.key, receipt.attempt)
-    except OSError as error:
-        raise refused(f"the record of {receipt.key} cannot be read: {place}: {error.strerror}") from None
+    except files.IrregularError:
+        raise refused(f"the record of {receipt.key} is no regular file: {place}") from None
     if data is None:
         raise refused(f"the record of {receipt.key} is missing: {place}")
     if canonical.digest(data) != receipt.record:

@@ -83,7 +83,7 @@ def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(receipt: Path, store:
     place = store.record_path(line.key)
     place.unlink()
     os.mkfifo(place)
-    with pytest.raises(EvidenceError, match=r"cannot be read: .* is no regular file"):
+    with pytest.raises(EvidenceError, match="is no regular file"):
         receipts.resolve(line, store, receipt)
 
 
