@@ -517,6 +517,6 @@ def _open_the_way_to(paths: Sequence[Path]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests live to the end: neither the collector nor the forks of a test look at them again."""
+    """Thousands of collected tests live to the end: the garbage collector need not look at them again and again."""
     gc.collect()
     gc.freeze()

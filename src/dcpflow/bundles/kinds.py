@@ -9,10 +9,12 @@ from typing import Final
 
 from dcpflow.bundles.dcp_audit.errors import BundleError
 from dcpflow.errors import UsageError
+from dcpflow.records import beside
 
 IMPORTED: Final = "dcp-audit"
 """Where the folder of an imported dcp-audit bundle keeps the bundle itself."""
 PRIVATE: Final = "private"
+OBJECTS: Final = "objects"
 MAX_FILES: Final = 2_000_000
 MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
 MAX_LEVELS: Final = 16
@@ -62,7 +64,25 @@ def check_folder(root: Path) -> None:
     Raises:
         BundleError: it holds a link, a device or pipe, or something too large, deep or numerous.
     """
-    waiting, count = [(str(root), "")], 0
+    # where scores are large there are thousands of objects, and as many folders beside them
+    with beside.begun(lambda: _count_objects(root), root.glob("scores/*.json")) as of_objects:
+        if _count(root, "") + of_objects() > MAX_FILES:
+            raise _too_many()
+
+
+def _too_many() -> BundleError:
+    return BundleError(".", "", "count", f"more than {MAX_FILES} files")
+
+
+def _count_objects(root: Path) -> int:
+    objects = root / OBJECTS
+    # anything else of that name is met among all others
+    return 0 if objects.is_symlink() or not objects.is_dir() else _count(root, OBJECTS)
+
+
+def _count(root: Path, part: str) -> int:
+    """The number of files and folders in the folder of objects, or in all others, each of which was checked."""
+    waiting, count = [(str(root / part), part)], 0
     while waiting:
         folder, name = waiting.pop()
         if name.count("/") >= MAX_LEVELS:
@@ -76,15 +96,17 @@ def check_folder(root: Path) -> None:
         for entry in found:
             count += 1
             if count > MAX_FILES:
-                raise BundleError(".", "", "count", f"more than {MAX_FILES} files")
+                raise _too_many()
             if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size <= MAX_FILE_BYTES:
                 continue
             below = f"{name}/{entry.name}".lstrip("/")
             if entry.is_symlink():
                 raise BundleError(below, "", "link", "is a link, which is not followed: put a copy in its place")
             if entry.is_dir(follow_symlinks=False):
-                waiting.append((entry.path, below))
+                if below != OBJECTS:
+                    waiting.append((entry.path, below))
             elif not entry.is_file(follow_symlinks=False):
                 raise BundleError(below, "", "file", "is neither a file nor a folder")
             else:
                 raise BundleError(below, "", "size", f"is larger than {MAX_FILE_BYTES} bytes")
+    return count

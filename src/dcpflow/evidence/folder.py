@@ -5,8 +5,10 @@ Neither task, agent nor nonce is needed here: what they have to tell was recorde
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from dcpflow.evidence import decision, facts, gates, looks, rows, tables, view
 from dcpflow.evidence import policies as of_policies
 from dcpflow.evidence import strata as of_strata
 from dcpflow.evidence.checks import Check, Context
-from dcpflow.records import canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
+from dcpflow.records import beside, canonical, checkpoint, files, history, packet, plan, public, registration, stagefile
 from dcpflow.records import receipts as recorded_receipts
 from dcpflow.records.layout import Layout
 from dcpflow.records.registration import Registered
@@ -157,20 +159,49 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
     Raises:
         EvidenceError: something is missing, altered or foreign, or a table is not what records and scores give.
     """
-    seen = load_view(layout, receipt_paths, score_paths)
-    public.read(layout, seen.registered.parts["task"]["seal"]["public"])
-    manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
-    found = {name: tables.read(table_path(layout, name), name) for name in TABLES}
-    known = {row["record"]: {name: row[name] for name in EPISODE_FACTS} for row in found["episodes"]}
+    with _reading(layout, receipt_paths, score_paths) as evidence:
+        return evidence
+
+
+@contextmanager
+def _reading(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Iterator[Evidence]:
+    """The same; many rows are held against records and scores beside what the block makes of the evidence, and whatever
+    comes of the block, a table that is not what they give is told."""
+    paths = [table_path(layout, name) for name in TABLES]
+    with beside.begun(lambda: _read_tables(layout), paths) as tables_read:
+        seen = load_view(layout, receipt_paths, score_paths)
+        public.read(layout, seen.registered.parts["task"]["seal"]["public"])
+        manifest, _ = stagefile.read(layout.evidence / "manifest.json", SCHEMA, "the evidence manifest")
+        found, known = tables_read()
     if missing := [episode for episode in seen.everything if episode.digest not in known]:
         raise EvidenceError(
             f"the table {table_path(layout, 'episodes')} has no row of {missing[0].key}", _again(layout, "episodes")
         )
+    audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
+    with beside.begun(lambda: _expected(seen, known), paths) as expected:
+        try:
+            yield Evidence(seen, audit_facts, known, found)
+        finally:
+            _hold(layout, seen, found, expected(), manifest, audit_facts)
+
+
+def _expected(seen: view.AuditView, known: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
+    """The digest of each table's rows as records and scores give them."""
     expected = rows.all_rows(seen, known)
-    digests = {name: tables.rows_digest(name, expected[name]) for name in TABLES}
+    return {name: tables.rows_digest(name, expected[name]) for name in TABLES}
+
+
+def _hold(
+    layout: Layout,
+    seen: view.AuditView,
+    found: Mapping[str, str],
+    digests: Mapping[str, str],
+    manifest: Mapping[str, Any],
+    audit_facts: facts.AuditFacts,
+) -> None:
+    """Hold tables, manifest and facts against records and scores."""
     for name in TABLES:
-        same = found[name] == expected[name]
-        _expect(layout, name, digests[name] if same else tables.rows_digest(name, found[name]), digests[name])
+        _expect(layout, name, found[name], digests[name])
         _expect(layout, name, digests[name], manifest["tables"][name])
     if manifest != manifest_body(seen, digests):
         path = layout.evidence / "manifest.json"
@@ -178,16 +209,42 @@ def read(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str
             f"the evidence manifest {path} names other scores, tables or contract than those that are here",
             f"{AGAIN} rm -f '{path}' and run snakemake again",
         )
-    audit_facts = facts.read(layout.evidence / "facts.json", seen.registered.contract)
     if (audit_facts.strata.keys(), audit_facts.policies.keys()) != (seen.strata.keys(), seen.policies.keys()):
         path = layout.evidence / "facts.json"
         raise EvidenceError(
             f"the facts {path} are of other strata or neutral policies than those that are registered",
             f"To make them again: rm -f '{path}' and run snakemake again",
         )
-    return Evidence(seen, audit_facts, known, digests)
 
 
+def _read_tables(layout: Layout) -> tuple[dict[str, str], dict[str, dict[str, bool]]]:
+    """The digest of each table's rows, and what they tell of each episode, by record digest."""
+    digests, known = {}, {}
+    for name in TABLES:
+        found = tables.read(table_path(layout, name), name)
+        digests[name] = tables.rows_digest(name, found)
+        if name == "episodes":
+            known = {row["record"]: {fact: row[fact] for fact in EPISODE_FACTS} for row in found}
+    return digests, known
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """What is kept meanwhile grows to a million objects, which would be searched for cycles again and again; there are
+    none to be found."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            # both together count what was kept as old, and search nothing
+            gc.freeze()
+            gc.unfreeze()
+            gc.enable()
+
+
+@_no_search_for_cycles()
 def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[str, Path]) -> Decided:
     """Reach the decision from the evidence; writes nothing.
 
@@ -195,7 +252,11 @@ def decide(layout: Layout, receipt_paths: Sequence[Path], score_paths: Mapping[s
         EvidenceError: something is missing, altered or foreign.
     """
     past = history.entries(layout)
-    evidence = read(layout, receipt_paths, score_paths)
+    with _reading(layout, receipt_paths, score_paths) as evidence:
+        return _decide(layout, past, evidence)
+
+
+def _decide(layout: Layout, past: Sequence[history.Entry], evidence: Evidence) -> Decided:
     registered = evidence.view.registered
     if not past or past[-1].registration != registered.digest:
         path = layout.registration / "registration.json"

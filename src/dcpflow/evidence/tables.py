@@ -1,8 +1,8 @@
 """The Parquet tables: declared schemas, and digests of their rows that no Parquet version can change.
 
 A column of numbers for each row (``doubles``) holds the scores of an artifact on hundreds of sealed units. In canonical
-rows the digest of these numbers stands in their place; what they are, the score files say. No step of Python is taken
-for a number.
+rows, and in rows that were read, the digest of these numbers stands in their place; what they are, the score files say.
+No step of Python is taken for a number.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _doubles(value: Sequence[float] | str) -> bytes:
     """A cell of a column of lists of numbers: the digest of their IEEE 754 forms, the lowest byte first.
 
     Args:
-        value: the numbers, or their digest, where they were read from canonical rows.
+        value: the numbers, or their digest, where they were read from a table.
     """
     if isinstance(value, str):
         return canonical.encode(value)
@@ -273,23 +273,25 @@ def _arrow_doubles(lists: Sequence[Sequence[float]]) -> pa.Array[Any]:
     return pa.Array.from_buffers(kind, len(lists), [None, pa.py_buffer(ends)], children=[numbers])
 
 
-def _from_arrow(column: pa.ChunkedArray[Any]) -> Iterator[tuple[float, ...]]:
-    """The lists of numbers of an Arrow column likewise, since its own conversion takes a step of Python for each.
+def _from_arrow(column: pa.ChunkedArray[Any]) -> Iterator[str]:
+    """The digest of each list of numbers of an Arrow column, of its bytes likewise.
 
     Raises:
         ValueError: a list or a number is missing.
     """
     for chunk in cast("list[pa.ListArray[Any]]", column.chunks):
-        numbers = chunk.flatten()
+        numbers = chunk.values
         if chunk.null_count or numbers.null_count:
             raise ValueError("a list or a number is missing")
         values = memoryview(numbers.buffers()[1] or b"").cast("d")[numbers.offset :]
-        ends = accumulate(chunk.value_lengths().to_pylist(), initial=0)
-        yield from (tuple(values[one:other]) for one, other in pairwise(ends))
+        ends = chunk.offsets.to_pylist()
+        yield from (canonical.digest(values[one:other]) for one, other in pairwise(ends))
 
 
 def read(path: Path, table: str) -> list[Row]:
     """The rows of a table: of a Parquet file, or in their canonical form, as bundles hold them.
+
+    In the place of a list of numbers stands its digest.
 
     Raises:
         EvidenceError: the file is missing, is neither, or has another schema than declared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import calls, canonical, packet, plan, receipts, registration, scores, snapshot
+from dcpflow.records import beside, calls, canonical, packet, plan, receipts, registration, scores, snapshot
 from dcpflow.records.calls import Call
 from dcpflow.records.checkpoint import cut
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
@@ -356,6 +356,23 @@ def _load(
     layout: Layout, registered: Registered, receipt_paths: Iterable[Path], score_paths: Mapping[str, Path]
 ) -> AuditView:
     """The episodes of one contract, with their scores and all that their records name."""
+    paths = {phase: score_paths[phase] for phase in plan.phases(registered.config("design")) if phase in score_paths}
+
+    def read() -> dict[str, tuple[dict[str, str], list[ScoreRow], str]]:
+        return {phase: scores.read(path, registered.contract, registered.units) for phase, path in paths.items()}
+
+    with beside.begun(read, paths.values()) as scored:
+        return _load_with(scored, layout, registered, receipt_paths, score_paths)
+
+
+def _load_with(
+    scored: Callable[[], Mapping[str, tuple[dict[str, str], list[ScoreRow], str]]],
+    layout: Layout,
+    registered: Registered,
+    receipt_paths: Iterable[Path],
+    score_paths: Mapping[str, Path],
+) -> AuditView:
+    """The same with what reads the scores, which takes the longest."""
     store = EpisodeStore(layout.store, registered.contract)
     objects = ObjectStore(layout.objects)
     design = registered.config("design")
@@ -380,11 +397,7 @@ def _load(
         if record.workspace:
             # no check rests on it, but what a record names has to be there
             _object(record.workspace, f"the list of what {record.key} left in its workspace", record, objects, store)
-    phases = {
-        phase: scores.read(score_paths[phase], registered.contract, registered.units)
-        for phase in plan.phases(design)
-        if phase in score_paths
-    }
+    phases = scored()
     if score_paths:
         _check_scores(registered, episodes, phases, score_paths)
     packets = _packets(episodes, objects, store)
@@ -480,8 +493,10 @@ def _in_order(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
 
 
 def _packets(episodes: Sequence[Episode], objects: ObjectStore, store: EpisodeStore) -> dict[str, Packet]:
-    named = {e.record.packet: store.run_again(e.key, e.record.attempt) for e in episodes if e.record.packet}
-    return {digest: packet.load(objects, digest, remedy) for digest, remedy in named.items()}
+    named = {e.record.packet: e for e in episodes if e.record.packet}
+    return {
+        digest: packet.load(objects, digest, store.run_again(e.key, e.record.attempt)) for digest, e in named.items()
+    }
 
 
 def _check_packet(
@@ -529,26 +544,27 @@ def _check_scores(
 ) -> None:
     """Each phase was scored on exactly those of the standing records that are its own, each candidate once, and an
     artifact that no episode has committed only where it was registered."""
-    standing = {_name(e): e.digest for e in episodes}
+    standing = {_name(e): e for e in episodes}
     own = plan.phases(registered.config("design"), retrospective=bool(registered.artifact))
-    keys = {_name(e): e.key for e in episodes}
     for phase, (inputs, _, _) in phases.items():
-        if strange := next((name for name in inputs if name not in keys or not own[phase].holds(keys[name])), None):
+        foreign = (name for name in inputs if name not in standing or not own[phase].holds(standing[name].key))
+        if strange := next(foreign, None):
             raise EvidenceError(
                 f"{paths[phase]} was made from {strange}, which is no episode of that phase", _again(paths[phase])
             )
     scored = {name: (digest, phase) for phase, (inputs, _, _) in phases.items() for name, digest in inputs.items()}
-    for name, digest in standing.items():
+    for name, episode in standing.items():
         if name not in scored:
             raise EvidenceError(f"the episode {name} was committed but not scored", "Run snakemake again")
-        if scored[name][0] != digest:
+        if scored[name][0] != episode.digest:
             path = paths[scored[name][1]]
             raise EvidenceError(f"{path} was made from another record of {name} than the one that stands", _again(path))
     wanted = {(e.digest, number, c) for e in episodes for number, c in enumerate(e.record.candidates, 1)}
     for phase, (inputs, rows, _) in phases.items():
+        records = set(inputs.values())
         for row in rows:
             if row.role == "candidate":
-                if (row.record, row.number, row.artifact) not in wanted or row.record not in inputs.values():
+                if (row.record, row.number, row.artifact) not in wanted or row.record not in records:
                     raise EvidenceError(
                         f"{paths[phase]} scores a candidate of {row.stage} slot {row.slot} that no record holds",
                         _again(paths[phase]),

@@ -7,6 +7,7 @@ import json
 import re
 import struct
 from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 import rfc8785
@@ -28,7 +29,8 @@ _NUMBER_TO_CARE_FOR = re.compile(r'(?:^|":|[,\[])-?(?:[0-9]+(?:\.0(?![0-9])|[.0-
 
 _LONG = re.compile("[0-9]{16}")
 _TEXTS = frozenset({str})
-_SMALL = 10**15
+_DIGITS = 15
+_SMALL: int = 10**_DIGITS
 
 
 def encode(value: Any) -> bytes:
@@ -36,6 +38,8 @@ def encode(value: Any) -> bytes:
 
     Integers must lie within ±2^53 (RFC 8785), floats must be finite; larger numbers travel as strings.
     """
+    if type(value) is str and value.isascii():
+        return encode_basestring(value).encode()
     try:
         quick = _QUICK.encode(value)
     except (TypeError, ValueError):
@@ -54,22 +58,13 @@ def _is_plain(value: Any) -> bool:
         case int():
             return -_SMALL < value < _SMALL
         case list():
-            return _TEXTS.issuperset(map(type, value)) or all(map(_is_plain, value))
+            return all(_is_plain(item) for item in value if type(item) is not str)
         case dict():
-            return _TEXTS.issuperset(map(type, value)) and all(map(_is_plain, value.values()))
+            # most are texts, for which no call is made
+            others = [item for item in value.values() if type(item) is not str]
+            return _TEXTS.issuperset(map(type, value)) and all(map(_is_plain, others))
         case _:
             return False
-
-
-def is_encoded(value: Any, data: bytes) -> bool:
-    """Whether bytes are the canonical form of the value that was decoded from them.
-
-    Of a text in which no number needs care, the standard library's own form is as good where it is equal: keys were
-    texts before.
-    """
-    if data.isascii() and not _has_number_to_care_for(text := data.decode()) and _QUICK.encode(value) == text:
-        return True
-    return encode(value) == data
 
 
 def _has_number_to_care_for(text: str) -> bool:
@@ -78,9 +73,12 @@ def _has_number_to_care_for(text: str) -> bool:
     return bool(there) and _NUMBER_TO_CARE_FOR.search(text) is not None
 
 
-def digest(data: bytes) -> str:
-    """``sha256:`` and 64 lower-case hex digits of the bytes."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def digest(data: bytes | memoryview[Any], *more: bytes) -> str:
+    """``sha256:`` and 64 lower-case hex digits of the bytes, and of those that follow them."""
+    found = hashlib.sha256(data)
+    for part in more:
+        found.update(part)
+    return f"sha256:{found.hexdigest()}"
 
 
 def digest_of(value: Any) -> str:
@@ -126,6 +124,36 @@ def decode(data: bytes, where: str) -> Any:
     return value
 
 
+def decode_encoded(data: bytes, where: str) -> Any:
+    """Strictly read JSON that has to be in its canonical form.
+
+    Raises:
+        EvidenceError: the bytes are not such JSON.
+    """
+    if (quick := _plainly_encoded(data)) is not None:
+        return quick
+    value = decode(data, where)
+    if encode(value) != data:
+        raise EvidenceError(f"{where}: not in canonical form")
+    return value
+
+
+def _plainly_encoded(data: bytes) -> Any:
+    """The value of texts and small integers whose canonical form the bytes plainly are; None for all other bytes.
+
+    What is read without more care is what stands there, where writing it gives the same bytes: a key that stood twice
+    would be written once.
+    """
+    if not data.isascii() or data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        return None
+    text = data.decode()
+    try:
+        value = _PLAIN_DECODER.decode(text)
+    except (_Odd, ValueError):
+        return None
+    return value if _QUICK.encode(value) == text else None
+
+
 class _Odd(Exception):
     """JSON that is not read here."""
 
@@ -150,6 +178,15 @@ def _integer(token: str) -> int | float:
 
 
 _finite, _refuse = finite.hooks(_Odd, "is beyond the range of numbers", "is not JSON")
+
+
+def _small(token: str) -> int:
+    if len(token) > _DIGITS:
+        raise _Odd("large")
+    return int(token)
+
+
+_PLAIN_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_small, parse_float=_refuse)
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_integer, parse_float=_finite)
 
 

@@ -107,9 +107,7 @@ class EpisodeRecord:
         Raises:
             EvidenceError: it is not such a record.
         """
-        value = canonical.decode(data, where)
-        if not canonical.is_encoded(value, data):
-            raise EvidenceError(f"{where}: not in canonical form")
+        value = canonical.decode_encoded(data, where)
         if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA:
             raise EvidenceError(f"{where}: not an episode record (expected schema {SCHEMA})")
         if value.keys() != _KINDS.keys():
@@ -157,7 +155,14 @@ class EpisodeStore:
 
     def record_path(self, key: EpisodeKey, attempt: int = 1) -> Path:
         """The attempt's record; there only once it is committed."""
-        return self.root / f"{self._place(key, attempt)}/record.json"
+        return self.root / self._record(key, attempt)
+
+    def where(self, key: EpisodeKey, attempt: int = 1) -> str:
+        """The same as text, for messages about one of thousands."""
+        return f"{self.root}/{self._record(key, attempt)}"
+
+    def _record(self, key: EpisodeKey, attempt: int) -> str:
+        return f"{self._place(key, attempt)}/record.json"
 
     def _place(self, key: EpisodeKey, attempt: int) -> str:
         # joined at once, since paths are slow to join and there are thousands
@@ -174,7 +179,7 @@ class EpisodeStore:
     def committed(self, key: EpisodeKey, attempt: int = 1) -> bytes | None:
         """The committed record's bytes, or None."""
         try:
-            return self.record_path(key, attempt).read_bytes()
+            return files.whole(self.root, self._record(key, attempt))
         except FileNotFoundError:
             return None
 

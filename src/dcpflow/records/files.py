@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from dcpflow.errors import EvidenceError, UsageError
 
 TRIED: Final = bytes(65_536)
 """What a folder has to have room for, to be called writable."""
+_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+class IrregularError(OSError):
+    """What lies there is a folder, a pipe or a device."""
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -60,15 +66,59 @@ def read(path: Path, what: str, remedy: str = "") -> bytes:
     Raises:
         EvidenceError: the file cannot be read, or is a pipe or device.
     """
+    return read_below(path, "", what, remedy)
+
+
+def read_below(folder: Path, name: str, what: str, remedy: str = "") -> bytes:
+    """The same of a file below a folder, of which there may be thousands.
+
+    Args:
+        folder: the folder, or, without a name, the file itself.
+        name: the file's path from there, with "/" between folders.
+        what: as for :func:`read`.
+        remedy: likewise.
+
+    Raises:
+        EvidenceError: likewise.
+    """
     try:
-        # of a path in memory nothing else is asked; a pipe would be waited for
-        if isinstance(path, Path) and not path.is_file() and path.exists():
-            raise EvidenceError(f"{what} is no regular file: {path}", remedy)
-        return path.read_bytes()
+        return whole(folder, name)
     except FileNotFoundError:
-        raise EvidenceError(f"{what} is missing: {path}", remedy) from None
+        problem = f"{what} is missing: {folder / name}"
+    except IrregularError:
+        problem = f"{what} is no regular file: {folder / name}"
     except OSError as error:
-        raise EvidenceError(f"{what} cannot be read: {path}: {error.strerror}", remedy) from None
+        problem = f"{what} cannot be read: {folder / name}: {error.strerror}"
+    raise EvidenceError(problem, remedy)
+
+
+def whole(folder: Path, name: str) -> bytes:
+    """The bytes of a file below a folder, without waiting for a pipe; paths are slow to join and to ask.
+
+    Raises:
+        OSError: there is none, or it cannot be read; IrregularError where it is no file.
+    """
+    if not isinstance(folder, Path):
+        # one in memory
+        return cast(Path, folder / name).read_bytes()
+    path = f"{folder}/{name}" if name else folder
+    try:
+        descriptor = os.open(path, _READING)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            # a socket
+            raise IrregularError(error.errno, error.strerror, str(path)) from None
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise IrregularError(errno.EINVAL, "is no regular file", str(path))
+        data = os.read(descriptor, found.st_size)
+        while len(data) < found.st_size and (more := os.read(descriptor, found.st_size - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

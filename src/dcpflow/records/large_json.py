@@ -50,11 +50,11 @@ def _is_plain(value: Any, colons: int, max_depth: int) -> bool:
                 kinds = set(map(type, node))
                 if not kinds <= _NUMBERS:
                     inner += node
-                elif (
-                    math.inf in node
-                    or -math.inf in node
-                    or (int in kinds and not (min(node) > -_LIMIT and max(node) < _LIMIT))
-                ):
+                elif int in kinds:
+                    if not (min(node) > -_LIMIT and max(node) < _LIMIT):
+                        return False
+                elif not math.isfinite(sum(node)):
+                    # one is infinite, or some are nearly
                     return False
             elif type(node) is str:
                 colons -= node.count(":")

@@ -20,10 +20,7 @@ class ObjectStore:
 
     def path(self, digest: str) -> Path:
         """Where the object with this digest lies."""
-        if not canonical.is_digest(digest):
-            raise EvidenceError(f"{digest!r} is not a digest (expected sha256: and 64 hex digits)")
-        name = digest.removeprefix("sha256:")
-        return self.root / f"{name[:2]}/{name[2:]}"
+        return self.root / _place(digest)
 
     def put(self, data: bytes) -> str:
         """Store the bytes and return their digest; what an altered file holds in their place is put right."""
@@ -39,8 +36,14 @@ class ObjectStore:
         Raises:
             EvidenceError: the object is missing, or its bytes have another digest.
         """
-        path = self.path(digest)
-        data = files.read(path, f"{what} ({digest})", remedy)
+        data = files.read_below(self.root, _place(digest), f"{what} ({digest})", remedy)
         if canonical.digest(data) != digest:
-            raise EvidenceError(f"{what} was altered: {path} does not have the digest {digest}", remedy)
+            raise EvidenceError(f"{what} was altered: {self.path(digest)} does not have the digest {digest}", remedy)
         return data
+
+
+def _place(digest: str) -> str:
+    if not canonical.is_digest(digest):
+        raise EvidenceError(f"{digest!r} is not a digest (expected sha256: and 64 hex digits)")
+    name = digest.removeprefix("sha256:")
+    return f"{name[:2]}/{name[2:]}"

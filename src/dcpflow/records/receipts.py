@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpflow.errors import EvidenceError
-from dcpflow.records import canonical, plan, stagefile
+from dcpflow.records import canonical, files, plan, stagefile
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord, EpisodeStore
 
 SCHEMA = "dcpflow.receipt/1"
@@ -125,17 +125,21 @@ def resolve(receipt: Receipt, store: EpisodeStore, path: Path) -> EpisodeRecord:
     Raises:
         EvidenceError: the record is missing, was altered, or stands for another episode.
     """
-    place = store.record_path(receipt.key, receipt.attempt)
+    place = store.where(receipt.key, receipt.attempt)
 
     def refused(problem: str) -> EvidenceError:
-        return EvidenceError(problem, f"To restore it: rm -rf '{place.parent}' '{path}' and run snakemake again")
+        folder = store.folder(receipt.key, receipt.attempt)
+        return EvidenceError(problem, f"To restore it: rm -rf '{folder}' '{path}' and run snakemake again")
 
-    data = store.committed(receipt.key, receipt.attempt)
+    try:
+        data = store.committed(receipt.key, receipt.attempt)
+    except files.IrregularError:
+        raise refused(f"the record of {receipt.key} is no regular file: {place}") from None
     if data is None:
         raise refused(f"the record of {receipt.key} is missing: {place}")
     if canonical.digest(data) != receipt.record:
         raise refused(f"the record of {receipt.key} was altered: {place} does not have the digest in {path}")
-    record = EpisodeRecord.from_bytes(data, str(place))
+    record = EpisodeRecord.from_bytes(data, place)
     if record.key != receipt.key or record.attempt != receipt.attempt:
         raise refused(f"{place} holds the record of another episode ({record.key})")
     return record

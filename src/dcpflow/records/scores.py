@@ -91,7 +91,11 @@ def read(path: Path, contract: str, units: Sequence[str]) -> tuple[dict[str, str
         wanted = len(units) if row["validity"] == "valid" else 0
         if wrong := why_no_units(row["units"], wanted):
             raise EvidenceError(f"{path}: the units of row {number} {wrong}", remedy)
-    return body["inputs"], [ScoreRow(**row | {"units": _numbers(row["units"])}) for row in rows], digest
+    found = [ScoreRow(**row | {"units": _numbers(row["units"])}) for row in rows]
+    for made in found:
+        if made.units:
+            _ = made.mean  # where this is read beside, it comes along
+    return body["inputs"], found, digest
 
 
 def why_no_units(value: object, wanted: int | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -75,6 +76,15 @@ def test_a_missing_record_is_named_with_the_command_that_restores_it(
     assert str(place) in caught.value.problem
     # without its folder a slot is claimed anew, and without the receipt its job runs
     assert commands(caught.value) == ["rm", "-rf", str(place.parent), str(receipt)]
+
+
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(receipt: Path, store: EpisodeStore, contract: str) -> None:
+    line = receipts.read(receipt, contract)[1]
+    place = store.record_path(line.key)
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(EvidenceError, match="is no regular file"):
+        receipts.resolve(line, store, receipt)
 
 
 def test_an_altered_record_is_named_with_both_files(receipt: Path, store: EpisodeStore, contract: str) -> None:
