@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,11 +123,8 @@ def replay(opened: Opened, nonce: Nonce | None = None) -> Replayed:
 def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
     layout = opened.layout
     _check_forms(opened)
-    decided = folder.verify(layout)
+    decided = folder.verify(layout) if opened.members is not None else folder.verify(layout, partial(_hold, layout))
     evidence = decided.evidence
-    if opened.members is None:
-        for place, part in {"": evidence.view, **evidence.view.parts}.items():
-            forms.check_read(layout, part, plan.stratum_of(place))
     if opened.members is not None and opened.manifest is not None:
         _check_members(layout, opened.members, opened.manifest, evidence, decided.checks)
     secrets = revealed.find(layout, evidence.view, nonce)
@@ -138,6 +136,11 @@ def _replay(opened: Opened, nonce: Nonce | None) -> Replayed:
         opened=revealed.recompute(evidence, secrets) if secrets else None,
         source=opened,
     )
+
+
+def _hold(layout: Layout, evidence: folder.Evidence) -> None:
+    for place, part in {"": evidence.view, **evidence.view.parts}.items():
+        forms.check_read(layout, part, plan.stratum_of(place))
 
 
 def _check_forms(opened: Opened) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -289,26 +289,38 @@ def write_decision(layout: Layout, decided: Decided, registration_digest: str) -
     files.write_atomic(layout.decision, decided.to_bytes())
 
 
-def verify(layout: Layout) -> Decided:
+@_no_search_for_cycles()
+def verify(layout: Layout, hold: Callable[[Evidence], None] = lambda _: None) -> Decided:
     """Reach the decision of a results folder again and hold it against the one that stands there.
 
     Follows every digest on the way: registration, history, receipts, records, transcripts, candidates, scores,
     tables, facts.
+
+    Args:
+        layout: where things lie.
+        hold: holds what was read against something else; of much, beside the decision. What it raises is told last.
 
     Raises:
         EvidenceError: something is missing, altered or foreign, or the decision does not follow from the evidence.
     """
     remedy = f"To decide again: rm -f '{layout.decision}' and run snakemake again"
     written = files.read(layout.decision, "the decision", remedy)
-    decided = decide(layout, receipts(layout), scores(layout))
-    if decided.to_bytes() != written:
-        raise EvidenceError(f"{layout.decision} is not the decision that its evidence gives", remedy)
-    path = table_path(layout, "checks")
-    if tables.rows_digest("checks", tables.read(path, "checks")) != tables.rows_digest("checks", decided.checks):
-        raise EvidenceError(
-            f"the table {path} is not what the evidence gives",
-            f"To make it again: rm -f '{path}' '{layout.decision}' and run snakemake again",
-        )
+    past = history.entries(layout)
+    paths = [table_path(layout, name) for name in TABLES]
+    with (
+        _reading(layout, receipts(layout), scores(layout)) as evidence,
+        beside.begun(lambda: hold(evidence), paths) as held,
+    ):
+        decided = _decide(layout, past, evidence)
+        if decided.to_bytes() != written:
+            raise EvidenceError(f"{layout.decision} is not the decision that its evidence gives", remedy)
+        path = table_path(layout, "checks")
+        if tables.rows_digest("checks", tables.read(path, "checks")) != tables.rows_digest("checks", decided.checks):
+            raise EvidenceError(
+                f"the table {path} is not what the evidence gives",
+                f"To make it again: rm -f '{path}' '{layout.decision}' and run snakemake again",
+            )
+        held()
     return decided
 
 

@@ -358,15 +358,15 @@ def _load(
     """The episodes of one contract, with their scores and all that their records name."""
     paths = {phase: score_paths[phase] for phase in plan.phases(registered.config("design")) if phase in score_paths}
 
-    def read() -> dict[str, tuple[dict[str, str], list[ScoreRow], str]]:
+    def read() -> dict[str, scores.Phase]:
         return {phase: scores.read(path, registered.contract, registered.units) for phase, path in paths.items()}
 
-    with beside.begun(read, paths.values()) as scored:
+    with beside.begun(read, paths.values(), scores.to_bytes, scores.from_bytes) as scored:
         return _load_with(scored, layout, registered, receipt_paths, score_paths)
 
 
 def _load_with(
-    scored: Callable[[], Mapping[str, tuple[dict[str, str], list[ScoreRow], str]]],
+    scored: Callable[[], Mapping[str, scores.Phase]],
     layout: Layout,
     registered: Registered,
     receipt_paths: Iterable[Path],

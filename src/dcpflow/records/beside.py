@@ -8,27 +8,35 @@ raised where it would have been anyway.
 from __future__ import annotations
 
 import gc
+import json
 import os
-import pickle
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from dcpflow.records.large_json import LARGE
 
 T = TypeVar("T")
 _THREADS: Final = "/proc/self/task"
+_LENGTH: Final = 8
 
 
 @contextmanager
-def begun(work: Callable[[], T], files: Iterable[Path]) -> Iterator[Callable[[], T]]:
+def begun(
+    work: Callable[[], T],
+    files: Iterable[Path],
+    to_bytes: Callable[[T], bytes] = lambda found: json.dumps(found).encode(),
+    from_bytes: Callable[[bytes], T] = json.loads,
+) -> Iterator[Callable[[], T]]:
     """Begin some work, which changes nothing, beside what the block does.
 
     Args:
         work: what is to be done.
         files: the files that it reads; by their size it is known whether it pays.
+        to_bytes: how the result crosses over; by default as JSON, as which it has to be the same.
+        from_bytes: the way back.
 
     Yields:
         What waits for the result and gives it, once; it raises what the work raises.
@@ -39,11 +47,11 @@ def begun(work: Callable[[], T], files: Iterable[Path]) -> Iterator[Callable[[],
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _do(work, reading, writing)
+        _do(lambda: to_bytes(work()), reading, writing)
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as pipe:
-            yield lambda: _result(pipe, work)
+            yield lambda: work() if (found := _whole(pipe.read())) is None else from_bytes(found)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -68,20 +76,20 @@ def _is_safe() -> bool:
         return False
 
 
-def _do(work: Callable[[], Any], reading: int, writing: int) -> None:
+def _do(work: Callable[[], bytes], reading: int, writing: int) -> None:
     """In the other process: do the work, hand on the result, and end without what an interpreter does at its end."""
     try:
         os.close(reading)
         gc.disable()
+        found = work()
         with os.fdopen(writing, "wb") as pipe:
-            pickle.dump(work(), pipe, pickle.HIGHEST_PROTOCOL)
+            pipe.write(len(found).to_bytes(_LENGTH))
+            pipe.write(found)
     finally:
         os._exit(0)
 
 
-def _result(pipe: Any, work: Callable[[], T]) -> T:
-    try:
-        found: T = pickle.load(pipe)
-    except (EOFError, pickle.UnpicklingError):
-        return work()
-    return found
+def _whole(told: bytes) -> bytes | None:
+    """What the other process has told, without its length; None where it was ended before."""
+    length, found = told[:_LENGTH], told[_LENGTH:]
+    return found if len(length) == _LENGTH and len(found) == int.from_bytes(length) else None

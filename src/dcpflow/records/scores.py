@@ -6,8 +6,10 @@ each of thousands of artifacts, so that no step of Python is taken for a unit.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +61,13 @@ class ScoreRow:
         return math.fsum(self.units) / len(self.units)
 
 
+Phase = tuple[dict[str, str], list[ScoreRow], str]
+"""Of a phase, digests of the records that it was scored from, its rows, and the digest of its file."""
+_FIELDS: Final = tuple(field.name for field in fields(ScoreRow))
+_UNITS: Final = _FIELDS.index("units")
+_LENGTH: Final = 8
+
+
 def write(path: Path, contract: str, inputs: dict[str, str], rows: list[ScoreRow]) -> None:
     """Write the scores of a phase.
 
@@ -68,12 +77,11 @@ def write(path: Path, contract: str, inputs: dict[str, str], rows: list[ScoreRow
         inputs: digest of each committed record of the phase, by episode: what had to stand before scoring.
         rows: the scores.
     """
-    names = [field.name for field in fields(ScoreRow)]
-    plain = [{name: getattr(row, name) for name in names} for row in rows]
+    plain = [{name: getattr(row, name) for name in _FIELDS} for row in rows]
     stagefile.write(path, SCHEMA, {"contract": contract, "inputs": inputs, "rows": plain})
 
 
-def read(path: Path, contract: str, units: Sequence[str]) -> tuple[dict[str, str], list[ScoreRow], str]:
+def read(path: Path, contract: str, units: Sequence[str]) -> Phase:
     """The phase's inputs, its rows and the file's digest.
 
     Args:
@@ -91,11 +99,37 @@ def read(path: Path, contract: str, units: Sequence[str]) -> tuple[dict[str, str
         wanted = len(units) if row["validity"] == "valid" else 0
         if wrong := why_no_units(row["units"], wanted):
             raise EvidenceError(f"{path}: the units of row {number} {wrong}", remedy)
-    found = [ScoreRow(**row | {"units": _numbers(row["units"])}) for row in rows]
-    for made in found:
-        if made.units:
-            _ = made.mean  # where this is read beside, it comes along
-    return body["inputs"], found, digest
+    return body["inputs"], [ScoreRow(**row | {"units": _numbers(row["units"])}) for row in rows], digest
+
+
+def to_bytes(phases: Mapping[str, Phase]) -> bytes:
+    """What was read of some phases, to be handed to another process: numbers in their own form, all else as JSON."""
+    numbers, plain = array("d"), {}
+    for phase, (inputs, rows, digest) in phases.items():
+        told = []
+        for row in rows:
+            values = [getattr(row, name) for name in _FIELDS]
+            values[_UNITS] = len(row.units)
+            numbers.extend(row.units)
+            told.append(values)
+        plain[phase] = [inputs, told, digest]
+    head = json.dumps(plain).encode()
+    return len(head).to_bytes(_LENGTH) + head + numbers.tobytes()
+
+
+def from_bytes(data: bytes) -> dict[str, Phase]:
+    """What to_bytes was given."""
+    end = _LENGTH + int.from_bytes(data[:_LENGTH])
+    numbers, first, found = array("d", data[end:]), 0, {}
+    for phase, (inputs, told, digest) in json.loads(data[_LENGTH:end]).items():
+        rows = []
+        for values in told:
+            last = first + values[_UNITS]
+            values[_UNITS] = tuple(numbers[first:last])
+            rows.append(ScoreRow(*values))
+            first = last
+        found[phase] = (inputs, rows, digest)
+    return found
 
 
 def why_no_units(value: object, wanted: int | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import struct
@@ -17,9 +18,10 @@ import pytest
 
 from dcpflow.errors import EvidenceError
 from dcpflow.evidence import folder, rows, tables
-from dcpflow.records import canonical, plan, receipts, scores, stagefile
+from dcpflow.records import beside, canonical, plan, receipts, scores, stagefile
 from dcpflow.records.calls import Call
 from dcpflow.records.episodes import EpisodeKey, EpisodeRecord
+from dcpflow.records.layout import Layout
 from dcpflow.records.objects import ObjectStore
 
 if TYPE_CHECKING:
@@ -34,6 +36,29 @@ CALL = Call(R, 200, "", "small-1", 10, 4, 5, R)
 def contents(small: Case) -> dict[str, list[rows.Row]]:
     episodes = tuple(replace(episode, calls=(CALL,)) for episode in small.view.episodes)
     return rows.all_rows(replace(small.view, episodes=episodes), small.episode_facts)
+
+
+def test_what_two_processes_read_is_decided_as_by_one(
+    finished_audit: Audit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "1").touch()
+    monkeypatch.setattr(beside, "_THREADS", str(tmp_path / "task"))
+    monkeypatch.setattr(beside, "LARGE", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    children, fork = [], os.fork
+
+    def noted() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
+    held: list[folder.Evidence] = []
+    decided = folder.verify(Layout(finished_audit.results), held.append)
+    assert decided.to_bytes() == (finished_audit.results / "decision.json").read_bytes()
+    # tables, scores, expected rows, what they are held against
+    assert len(children) == 4
+    assert held == [], "that was in another process"
 
 
 @pytest.mark.parametrize("name", folder.TABLES)

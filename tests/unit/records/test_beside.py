@@ -62,6 +62,18 @@ def test_an_error_is_raised_where_the_result_is_asked_for(large: list[Path]) -> 
 
 
 @pytest.mark.usefixtures("alone")
+def test_half_an_answer_is_none(large: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "_LENGTH", 1)
+
+    def half(found: int) -> bytes:
+        monkeypatch.setattr(beside, "_LENGTH", 2)
+        return str(found).encode()
+
+    with beside.begun(os.getpid, large, half, int) as result:
+        assert result() == HERE
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_where_the_other_process_is_lost_the_work_is_done_here(large: list[Path], signal_number: int) -> None:
     def work() -> int:

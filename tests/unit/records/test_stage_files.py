@@ -117,7 +117,11 @@ def test_scores_come_back_as_they_were_scored(tmp_path: Path) -> None:
     rows.append(replace(rows[0], validity="invalid", units=()))
     path = tmp_path / "scores.json"
     scores.write(path, digest(b"contract"), {"challengers/1/withheld": digest(b"r")}, rows)
-    inputs, read, _ = scores.read(path, digest(b"contract"), ("b", "a"))
+    inputs, read, _ = found = scores.read(path, digest(b"contract"), ("b", "a"))
+    assert scores.from_bytes(scores.to_bytes({"challengers": found, "target": found})) == {
+        "challengers": found,
+        "target": found,
+    }
     assert (inputs, read) == ({"challengers/1/withheld": digest(b"r")}, rows)
     path.write_bytes(path.read_bytes().replace(b"0.30000000000000004", b"0.3"))
     with pytest.raises(EvidenceError, match="the scores was altered"):
