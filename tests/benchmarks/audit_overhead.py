@@ -4,7 +4,9 @@
 
 Each line is the median of fresh runs, in temporary folders. Own work is what no audit could do without: the agents
 alone (a sample of them started again without a sandbox, fed with what they were told), the task's measurements as
-recorded, and the scoring, done once more. The last column is the rest of the time of all cores.
+recorded, and the scoring, done once more. What follows is the rest of the time of all cores: its share, and its
+milliseconds for each episode beside those of own work. The last column says how much own work an episode would have to
+have for the same rest to be 35 %.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from dcpflow.stages.laboratory import Job
 from dcpflow.stages.scoring import score_phase
 
 SAMPLE = 40
+SHARE = 0.35
 SMALL_AGENT = "import json, sys\njson.loads(sys.stdin.readline())\nprint('{}', flush=True)\n"
 
 
@@ -45,12 +48,14 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--configfile", nargs="*", default=["config/config.yaml"], help="as for snakemake")
     options = parser.parse_args()
-    print("batch  episodes  wall s   CPU s  own work s  other time")
+    print("batch  episodes  wall s   CPU s  own work s  other time  own ms  other ms  35 % at ms")
     for batch in options.batch:
         runs = [_audit(batch, options.cores, options.configfile) for _ in range(options.repeat)]
         episodes, wall, cpu, own = (statistics.median(values) for values in zip(*runs, strict=True))
-        other = 1 - own / (wall * options.cores)
-        print(f"{batch:5}  {episodes:8.0f}  {wall:6.1f}  {cpu:6.1f}  {own:10.1f}  {other:10.0%}")
+        other = wall * options.cores - own
+        line = f"{batch:5}  {episodes:8.0f}  {wall:6.1f}  {cpu:6.1f}  {own:10.1f}  {other / (other + own):10.0%}"
+        each = (1000 * seconds / episodes for seconds in (own, other, other * (1 - SHARE) / SHARE))
+        print(line + "  {:6.0f}  {:8.0f}  {:10.0f}".format(*each))
     print("\nsmall agent      ms per episode")
     without, within = (_starting(backend) for backend in ("none", "bubblewrap"))
     for name, seconds in (("plain", without), ("in bubblewrap", within), ("difference", within - without)):
