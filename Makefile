@@ -50,9 +50,9 @@ demo: audit
 cases: environment
 	@$(RUN) $(BIN)/dcpflow cases --cores '$(CORES)' $(if $(DATA),--data-folder '$(DATA)') $(CASES)
 
-# One more than there are processors: some tests wait for processes of their own.
+# Two more than there are processors: most tests wait for processes of their own.
 test: environment
-	@$(RUN) $(BIN)/python -m pytest --numprocesses "$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')" --dist worksteal $(PYTEST_ARGS)
+	@$(RUN) $(BIN)/python -m pytest --numprocesses "$$($(BIN)/python -c 'import os; print(os.cpu_count() + 2)')" --dist worksteal $(PYTEST_ARGS)
 
 # A model of 135 million parameters, from a wheel that holds its file, and what serves it.
 test-model: environment
