@@ -64,7 +64,7 @@ def lift_limit(scheduler):
     """Take the limit on jobs a second away where none is meant: to keep one of any size, Snakemake starts a timer of a
     second after each job, and waits for the last of them before it ends."""
     limiter = getattr(scheduler, "job_rate_limiter", None)
-    if limiter and limiter.max_jobs >= NO_LIMIT:
+    if getattr(limiter, "max_jobs", 0) >= NO_LIMIT:
         scheduler.job_rate_limiter = None
 
 

@@ -238,9 +238,10 @@ def _no_search_for_cycles() -> Iterator[None]:
         yield
     finally:
         if enabled:
-            # both together count what was kept as old, and search nothing
-            gc.freeze()
-            gc.unfreeze()
+            if not gc.get_freeze_count():
+                # both together count what was kept as old, and search nothing; what a caller has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

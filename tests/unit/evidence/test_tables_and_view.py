@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -59,6 +60,12 @@ def test_what_two_processes_read_is_decided_as_by_one(
     # tables, scores, expected rows, what they are held against
     assert len(children) == 4
     assert held == [], "that was in another process"
+
+
+def test_the_collector_is_left_as_it_was(finished_audit: Audit) -> None:
+    gc.freeze()
+    folder.verify(Layout(finished_audit.results))
+    assert gc.isenabled() and gc.get_freeze_count() > 0
 
 
 @pytest.mark.parametrize("name", folder.TABLES)
