@@ -50,3 +50,5 @@ rule all:
     input:
         COMMITTED,
         [] if AUDIT.is_offered else SCORED,
+    message:
+        "all that was asked for is there"
